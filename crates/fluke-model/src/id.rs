@@ -1,0 +1,324 @@
+//! Names and identities, each a type of its own, each with one grammar.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name that is accepted anywhere, in bytes.
+pub const MAX_NAME: usize = 128;
+
+/// Why a text cannot be a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Nothing was given.
+    #[error("a {what} must not be empty")]
+    Empty {
+        /// What the name was for.
+        what: &'static str,
+    },
+    /// More than [`MAX_NAME`] bytes.
+    #[error("a {what} has at most {MAX_NAME} characters; this one has {length}")]
+    TooLong {
+        /// What the name was for.
+        what: &'static str,
+        /// How long the text was.
+        length: usize,
+    },
+    /// A character outside the grammar.
+    #[error("{character:?} is not allowed in a {what}; use letters, digits, `.`, `_`, `-` and `/`")]
+    Character {
+        /// What the name was for.
+        what: &'static str,
+        /// The first offending character.
+        character: char,
+    },
+}
+
+/// Checks `text` against the one grammar of names: letters, digits, `.`, `_`, `-`, `/`.
+pub fn check_name(what: &'static str, text: &str) -> Result<(), InvalidName> {
+    if text.is_empty() {
+        return Err(InvalidName::Empty { what });
+    }
+    if text.len() > MAX_NAME {
+        return Err(InvalidName::TooLong { what, length: text.chars().count() });
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    match text.chars().find(|c| !allowed(*c)) {
+        Some(character) => Err(InvalidName::Character { what, character }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Accepts `text` if it keeps to the grammar of names.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+                check_name($what, text.as_ref())?;
+                Ok(Self(Arc::from(text.as_ref())))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.to_string()
+            }
+        }
+    };
+}
+
+name_type!(
+    /// What an agent calls itself; one living agent per name.
+    AgentName,
+    "agent name"
+);
+name_type!(
+    /// A task's name, unique across all manifests of a commit.
+    TaskName,
+    "task name"
+);
+name_type!(
+    /// The key of a label.
+    LabelKey,
+    "label key"
+);
+name_type!(
+    /// The value of a label.
+    LabelValue,
+    "label value"
+);
+
+/// A step's place within its task: `kind.name`, for example `shell.migrate`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StepAddress {
+    kind: Arc<str>,
+    name: Arc<str>,
+}
+
+impl StepAddress {
+    /// Joins an executor's kind and a block's name.
+    pub fn new(kind: &str, name: &str) -> Result<Self, InvalidName> {
+        check_name("executor kind", kind)?;
+        check_name("step name", name)?;
+        Ok(Self { kind: kind.into(), name: name.into() })
+    }
+
+    /// The executor's kind: `shell`, `mise`, …
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The block's label.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for StepAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{}", self.kind, self.name))
+    }
+}
+
+impl fmt::Debug for StepAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.kind, self.name)
+    }
+}
+
+impl TryFrom<String> for StepAddress {
+    type Error = InvalidName;
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        match text.split_once('.') {
+            Some((kind, name)) => Self::new(kind, name),
+            None => Self::new(&text, ""),
+        }
+    }
+}
+
+impl From<StepAddress> for String {
+    fn from(address: StepAddress) -> String {
+        address.to_string()
+    }
+}
+
+/// The id of a commit (or, for a watched folder, of its content).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommitId(Arc<str>);
+
+impl CommitId {
+    /// Takes an id as Git prints it.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(Arc::from(text.as_ref()))
+    }
+
+    /// The whole id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first characters, enough for people.
+    pub fn short(&self) -> &str {
+        let end = self.0.char_indices().nth(9).map_or(self.0.len(), |(at, _)| at);
+        &self.0[..end]
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A SHA-256 over some content, shown as hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hash256([u8; 32]);
+
+impl Hash256 {
+    /// Wraps a digest.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Hashes `content`.
+    pub fn of(content: &[u8]) -> Self {
+        use sha2::Digest;
+        Self(sha2::Sha256::digest(content).into())
+    }
+
+    /// The digest itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Hash256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Hash256> for String {
+    fn from(hash: Hash256) -> String {
+        hash.to_string()
+    }
+}
+
+impl TryFrom<String> for Hash256 {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let digits = text.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 64 {
+            return Err(format!("a hash has 64 hexadecimal digits; this one has {}", digits.len()));
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |d: u8| (d as char).to_digit(16).ok_or("a hash is hexadecimal");
+            *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// One stream's identity; a message of another session is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub u64);
+
+/// One instruction of the server to one agent, never repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct InstructionId {
+    /// The session it was given in.
+    pub session: SessionId,
+    /// Counts up within the session.
+    pub number: u64,
+}
+
+/// One agent installation, made once and kept in its state directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_to_one_grammar() {
+        for good in ["web-01", "a", "role/web", "x_y.z", &"n".repeat(128)] {
+            assert!(AgentName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a b", "naïve", "../\0", "a\x1b[31m", "<script>", &"n".repeat(129)] {
+            assert!(AgentName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn hashes_survive_text() {
+        let hash = Hash256::of(b"fluke");
+        assert_eq!(Hash256::try_from(hash.to_string()), Ok(hash));
+        assert!(Hash256::try_from("ab".to_string()).is_err());
+        assert!(Hash256::try_from("zz".repeat(32)).is_err());
+    }
+
+    #[test]
+    fn a_step_address_is_kind_dot_name() {
+        let address = StepAddress::try_from("shell.a.b".to_string()).expect("valid");
+        assert_eq!((address.kind(), address.name()), ("shell", "a.b"));
+        assert!(StepAddress::try_from("shell".to_string()).is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! The nouns of fluke, and the decisions made over them.
+//!
+//! Everything here is a value or a function over values: no I/O, no async, no clock (`now` is
+//! always an argument), no HCL, no protobuf. The server and the agent meet only in these types.
+
+pub mod api;
+pub mod diagnostic;
+pub mod event;
+pub mod id;
+pub mod label;
+pub mod message;
+pub mod policy;
+pub mod snapshot;
+pub mod status;
+pub mod task;
+pub mod time;
+pub mod verdict;

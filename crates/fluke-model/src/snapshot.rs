@@ -1,0 +1,230 @@
+//! Snapshots: all that one host should be, compiled from the model, named by its hash.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Hash256, LabelKey, LabelValue, TaskName};
+use crate::label::Labels;
+use crate::policy::Policy;
+use crate::task::{Step, Task};
+
+/// Everything that a commit says, checked and resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// By name.
+    pub tasks: BTreeMap<TaskName, Arc<Task>>,
+}
+
+/// A step's position among all steps of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepIndex(pub u32);
+
+/// One task as one host gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotTask {
+    /// The task's name.
+    pub name: TaskName,
+    /// The task's own, or the server's default.
+    pub policy: Policy,
+    /// In declaration order; never empty.
+    pub steps: Vec<Step>,
+}
+
+impl SnapshotTask {
+    /// Resolves `task` for a server with this default policy.
+    pub fn new(task: &Task, default_policy: Policy) -> Self {
+        Self {
+            name: task.name.clone(),
+            policy: task.policy.unwrap_or(default_policy),
+            steps: task.steps.clone(),
+        }
+    }
+
+    /// Names the content; equal content has equal hashes everywhere.
+    pub fn hash(&self) -> Hash256 {
+        // Maps in the model are ordered, so its JSON is canonical.
+        Hash256::of(&serde_json::to_vec(self).expect("a task is plain data"))
+    }
+}
+
+/// All that one host should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Arc<SnapshotTask>>", into = "Vec<Arc<SnapshotTask>>")]
+pub struct Snapshot {
+    hash: Hash256,
+    tasks: Vec<Arc<SnapshotTask>>,
+    /// For each task, the index of its first step.
+    starts: Vec<u32>,
+    steps: u32,
+}
+
+impl Snapshot {
+    /// Puts tasks together, by name.
+    pub fn new(tasks: Vec<Arc<SnapshotTask>>) -> Self {
+        Self::from_hashed(tasks.into_iter().map(|task| (task.hash(), task)).collect())
+    }
+
+    fn from_hashed(mut tasks: Vec<(Hash256, Arc<SnapshotTask>)>) -> Self {
+        tasks.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        let digests: Vec<u8> = tasks.iter().flat_map(|(hash, _)| *hash.as_bytes()).collect();
+        let tasks: Vec<_> = tasks.into_iter().map(|(_, task)| task).collect();
+        let mut steps = 0;
+        let starts = tasks
+            .iter()
+            .map(|task| {
+                let start = steps;
+                steps += task.steps.len() as u32;
+                start
+            })
+            .collect();
+        Self { hash: Hash256::of(&digests), tasks, starts, steps }
+    }
+
+    /// Equal for equal content, whatever commit it came from.
+    pub fn hash(&self) -> Hash256 {
+        self.hash
+    }
+
+    /// By name.
+    pub fn tasks(&self) -> &[Arc<SnapshotTask>] {
+        &self.tasks
+    }
+
+    /// The task of this name.
+    pub fn task(&self, name: &TaskName) -> Option<(usize, &Arc<SnapshotTask>)> {
+        let at = self.tasks.binary_search_by(|task| task.name.cmp(name)).ok()?;
+        Some((at, &self.tasks[at]))
+    }
+
+    /// How many steps all tasks have together.
+    pub fn step_count(&self) -> usize {
+        self.steps as usize
+    }
+
+    /// The indices of the steps of the `task`th task.
+    pub fn steps_of(&self, task: usize) -> impl ExactSizeIterator<Item = StepIndex> + use<> {
+        let start = self.starts[task];
+        (start..start + self.tasks[task].steps.len() as u32).map(StepIndex)
+    }
+
+    /// Every step with its index and its task, in order.
+    pub fn steps(&self) -> impl Iterator<Item = (StepIndex, &SnapshotTask, &Step)> {
+        (0..self.steps).map(StepIndex).filter_map(|index| {
+            let (task, step) = self.step(index)?;
+            Some((index, &*self.tasks[task], step))
+        })
+    }
+
+    /// The step at `index`, and the position of its task.
+    pub fn step(&self, index: StepIndex) -> Option<(usize, &Step)> {
+        if index.0 >= self.steps {
+            return None;
+        }
+        let task = self.starts.partition_point(|start| *start <= index.0) - 1;
+        let within = (index.0 - self.starts[task]) as usize;
+        Some((task, &self.tasks[task].steps[within]))
+    }
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl From<Vec<Arc<SnapshotTask>>> for Snapshot {
+    fn from(tasks: Vec<Arc<SnapshotTask>>) -> Self {
+        Self::new(tasks)
+    }
+}
+
+impl From<Snapshot> for Vec<Arc<SnapshotTask>> {
+    fn from(snapshot: Snapshot) -> Self {
+        snapshot.tasks
+    }
+}
+
+/// Compiles snapshots from one model: tasks are resolved and hashed once, hosts with the same
+/// labels share one snapshot, and a host looks only at tasks that can concern it.
+#[derive(Debug)]
+pub struct Compiler {
+    tasks: Vec<Candidate>,
+    /// Tasks by one of the pairs that they ask for.
+    by_pair: HashMap<(LabelKey, LabelValue), Vec<u32>>,
+    /// Tasks that ask for no pair.
+    unpaired: Vec<u32>,
+    made: Mutex<HashMap<Labels, Arc<Snapshot>>>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    task: Arc<Task>,
+    hash: Hash256,
+    resolved: Arc<SnapshotTask>,
+}
+
+/// How many label sets' snapshots are remembered; more are compiled anew when asked for.
+const REMEMBERED: usize = 16_384;
+
+impl Compiler {
+    /// Prepares `model` for a server with this default policy.
+    pub fn new(model: &Model, default_policy: Policy) -> Self {
+        let mut compiler = Self {
+            tasks: Vec::with_capacity(model.tasks.len()),
+            by_pair: HashMap::new(),
+            unpaired: Vec::new(),
+            made: Mutex::default(),
+        };
+        for task in model.tasks.values() {
+            let position = compiler.tasks.len() as u32;
+            // The last pair by key order; any one pair is enough to find the task by.
+            match task.selector.match_labels.iter().next_back() {
+                Some((key, value)) => {
+                    compiler.by_pair.entry((key.clone(), value.clone())).or_default().push(position)
+                }
+                None => compiler.unpaired.push(position),
+            }
+            let resolved = Arc::new(SnapshotTask::new(task, default_policy));
+            let hash = resolved.hash();
+            compiler.tasks.push(Candidate { task: task.clone(), hash, resolved });
+        }
+        compiler
+    }
+
+    /// What a host with these labels should be.
+    pub fn snapshot(&self, labels: &Labels) -> Arc<Snapshot> {
+        if let Some(made) = self.made().get(labels) {
+            return made.clone();
+        }
+        let snapshot = Arc::new(self.compile(labels));
+        let mut made = self.made();
+        if made.len() < REMEMBERED {
+            made.insert(labels.clone(), snapshot.clone());
+        }
+        snapshot
+    }
+
+    fn made(&self) -> std::sync::MutexGuard<'_, HashMap<Labels, Arc<Snapshot>>> {
+        // A map of finished values is sound whatever happened to the thread that held it.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compile(&self, labels: &Labels) -> Snapshot {
+        let paired = labels
+            .0
+            .iter()
+            .filter_map(|(key, value)| self.by_pair.get(&(key.clone(), value.clone())));
+        let candidates = self.unpaired.iter().chain(paired.flatten());
+        let matching = candidates
+            .map(|position| &self.tasks[*position as usize])
+            .filter(|candidate| candidate.task.selector.matches(labels))
+            .map(|candidate| (candidate.hash, candidate.resolved.clone()));
+        Snapshot::from_hashed(matching.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::id::StepAddress;
+use crate::label::Selector;
+use crate::task::{ExecutorSpec, Location, OnFailure, ShellSpec};
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    Labels(
+        pairs
+            .iter()
+            .map(|(k, v)| (LabelKey::new(k).expect("key"), LabelValue::new(v).expect("value")))
+            .collect(),
+    )
+}
+
+fn task(name: &str, pairs: &[(&str, &str)], commands: &[&str]) -> Arc<Task> {
+    let steps = commands.iter().enumerate().map(|(n, command)| Step {
+        address: StepAddress::new("shell", &format!("s{n}")).expect("address"),
+        on_failure: OnFailure::Abort,
+        timeout: None,
+        spec: ExecutorSpec::Shell(ShellSpec {
+            check: "false".into(),
+            command: (*command).into(),
+            working_dir: None,
+            run_as: None,
+            env: BTreeMap::new(),
+        }),
+    });
+    Arc::new(Task {
+        name: TaskName::new(name).expect("name"),
+        description: None,
+        policy: None,
+        selector: Selector { match_labels: labels(pairs).0, match_expressions: vec![] },
+        steps: steps.collect(),
+        defined: Location { file: "a.fluke.hcl".into(), line: 1 },
+    })
+}
+
+fn model(tasks: &[Arc<Task>]) -> Model {
+    Model { tasks: tasks.iter().map(|task| (task.name.clone(), task.clone())).collect() }
+}
+
+fn compile(tasks: &[Arc<Task>], host: &[(&str, &str)]) -> Arc<Snapshot> {
+    Compiler::new(&model(tasks), Policy::Remediate).snapshot(&labels(host))
+}
+
+#[test]
+fn a_snapshot_holds_only_what_matches() {
+    let tasks = [
+        task("all", &[], &["a"]),
+        task("web", &[("role", "web")], &["b", "c"]),
+        task("web-prod", &[("env", "prod"), ("role", "web")], &["d"]),
+        task("db", &[("role", "db")], &["e"]),
+    ];
+    let names = |host: &[(&str, &str)]| -> Vec<String> {
+        compile(&tasks, host).tasks().iter().map(|task| task.name.to_string()).collect()
+    };
+    assert_eq!(names(&[]), ["all"]);
+    assert_eq!(names(&[("role", "web")]), ["all", "web"]);
+    assert_eq!(names(&[("role", "web"), ("env", "prod")]), ["all", "web", "web-prod"]);
+    assert_eq!(names(&[("role", "db"), ("env", "prod")]), ["all", "db"]);
+}
+
+#[test]
+fn what_changes_nothing_for_a_host_leaves_its_hash() {
+    let web = task("web", &[("role", "web")], &["a"]);
+    let host = &[("role", "web")];
+    let before = compile(&[web.clone()], host);
+
+    let elsewhere = compile(&[web.clone(), task("db", &[("role", "db")], &["x"])], host);
+    assert_eq!(before.hash(), elsewhere.hash());
+
+    let reworded = Arc::new(Task { description: Some("why".into()), ..(*web).clone() });
+    assert_eq!(before.hash(), compile(&[reworded], host).hash());
+
+    let moved = Location { file: "b.fluke.hcl".into(), line: 9 };
+    assert_eq!(
+        before.hash(),
+        compile(&[Arc::new(Task { defined: moved, ..(*web).clone() })], host).hash()
+    );
+
+    let changed = compile(&[task("web", &[("role", "web")], &["b"])], host);
+    assert_ne!(before.hash(), changed.hash());
+    let stricter = Arc::new(Task { policy: Some(Policy::AlertOnly), ..(*web).clone() });
+    assert_ne!(before.hash(), compile(&[stricter], host).hash());
+}
+
+#[test]
+fn steps_are_found_by_index_and_survive_json() {
+    let snapshot = compile(&[task("a", &[], &["1", "2"]), task("b", &[], &["3"])], &[]);
+    let seen: Vec<_> = snapshot
+        .steps()
+        .map(|(index, task, step)| (index.0, task.name.to_string(), step.address.to_string()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (0, "a".to_string(), "shell.s0".to_string()),
+            (1, "a".to_string(), "shell.s1".to_string()),
+            (2, "b".to_string(), "shell.s0".to_string()),
+        ]
+    );
+    assert!(snapshot.step(StepIndex(3)).is_none());
+    let json = serde_json::to_string(&*snapshot).expect("plain data");
+    let back: Snapshot = serde_json::from_str(&json).expect("reads back");
+    assert_eq!(back, *snapshot);
+}
+
+proptest! {
+    /// The index of tasks by label pair finds exactly what asking every selector would find.
+    #[test]
+    fn the_index_agrees_with_the_selectors(
+        selectors in proptest::collection::vec(proptest::collection::btree_map(0..4u8, 0..3u8, 0..3), 0..20),
+        host in proptest::collection::btree_map(0..4u8, 0..3u8, 0..4),
+    ) {
+        let pairs = |map: &BTreeMap<u8, u8>| -> Vec<(String, String)> {
+            map.iter().map(|(k, v)| (format!("k{k}"), format!("v{v}"))).collect()
+        };
+        fn borrowed(pairs: &[(String, String)]) -> Vec<(&str, &str)> {
+            pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect()
+        }
+        let tasks: Vec<_> = selectors
+            .iter()
+            .enumerate()
+            .map(|(n, selector)| task(&format!("t{n:03}"), &borrowed(&pairs(selector)), &["x"]))
+            .collect();
+        let host = pairs(&host);
+        let expected: Vec<_> = tasks
+            .iter()
+            .filter(|task| task.selector.matches(&labels(&borrowed(&host))))
+            .map(|task| task.name.clone())
+            .collect();
+        let snapshot = compile(&tasks, &borrowed(&host));
+        let found: Vec<_> = snapshot.tasks().iter().map(|task| task.name.clone()).collect();
+        prop_assert_eq!(found, expected);
+    }
+}

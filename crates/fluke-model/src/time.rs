@@ -1,0 +1,72 @@
+//! Points in time, as values. Nothing here reads a clock.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970, shown as RFC 3339 in UTC.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The same point on the system's time line.
+    pub fn to_system_time(self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+
+    /// How much later `self` is than `earlier`; zero if it is not.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The point that lies `pause` later.
+    pub fn after(self, pause: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(pause.as_millis().try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(since.as_millis().try_into().unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The largest instant RFC 3339 can spell; a peer may send anything.
+        const LAST: u64 = 253_402_300_799_999;
+        let shown = Timestamp(self.0.min(LAST)).to_system_time();
+        f.pad(&humantime::format_rfc3339_millis(shown).to_string())
+    }
+}
+
+impl From<Timestamp> for String {
+    fn from(time: Timestamp) -> String {
+        time.to_string()
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = humantime::TimestampError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        humantime::parse_rfc3339(&text).map(Timestamp::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_read_back_what_they_print() {
+        let time = Timestamp(1_767_323_045_006);
+        assert_eq!(time.to_string(), "2026-01-02T03:04:05.006Z");
+        assert_eq!(Timestamp::try_from(time.to_string()).expect("parses"), time);
+        assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+    }
+}
