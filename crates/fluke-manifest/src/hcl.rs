@@ -1,0 +1,4 @@
+//! The language itself: syntax, values, evaluation. Knows nothing of tasks.
+
+pub mod ast;
+pub mod problem;
