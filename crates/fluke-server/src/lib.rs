@@ -1,1 +1,4 @@
 //! .
+
+pub mod changes;
+pub mod events;
