@@ -1,4 +1,5 @@
 //! .
 
+pub mod alert;
 pub mod changes;
 pub mod events;
