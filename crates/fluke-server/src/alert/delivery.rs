@@ -126,7 +126,7 @@ impl Alerter {
         let dropped = self.0.push(alert);
         self.0.queued.notify_one();
         if let Some((first_of_outage, alert)) = dropped {
-            tracing::warn!(agent = %alert.agent(), task = %alert.task(), "an alert was dropped");
+            tracing::warn!(agent = %alert.agent, task = %alert.task, "an alert was dropped");
             if first_of_outage {
                 self.0.tell(
                     Some(&alert),
@@ -211,8 +211,8 @@ impl Shared {
 
     fn tell(&self, alert: Option<&Alert>, text: String) {
         let mut event = Event::new(EventKind::AlertFailed, Timestamp::from(SystemTime::now()));
-        event.agent = alert.map(|alert| alert.agent().clone());
-        event.task = alert.map(|alert| alert.task().clone());
+        event.agent = alert.map(|alert| alert.agent.clone());
+        event.task = alert.map(|alert| alert.task.clone());
         event.output = Some(text);
         self.events.record(event);
     }

@@ -2,35 +2,26 @@ use serde_json::json;
 
 use super::*;
 
-fn name(text: &str) -> AgentName {
-    AgentName::new(text).expect("name")
-}
-
-fn task(text: &str) -> TaskName {
-    TaskName::new(text).expect("name")
-}
-
-fn step(text: &str) -> StepAddress {
-    StepAddress::try_from(text.to_string()).expect("address")
-}
-
-fn detected(policy: Policy) -> Alert {
-    Alert::DriftDetected {
+fn alert(news: News, reason: Option<&str>) -> Alert {
+    Alert {
         at: Timestamp(1_767_323_045_999),
-        agent: name("web-01"),
+        agent: AgentName::new("web-01").expect("name"),
         labels: Labels([Labels::parse_pair("role=web").expect("label")].into()),
-        task: task("certs"),
-        policy,
-        remediation: RemediationStatus::under(policy),
+        task: TaskName::new("certs").expect("name"),
         commit: None,
-        steps: Vec::new(),
-        reason: None,
+        reason: reason.map(Into::into),
+        news,
     }
 }
 
+const DETECTED: News = News::DriftDetected {
+    policy: Policy::AlertOnly,
+    remediation_status: RemediationStatus::PendingManual,
+};
+
 #[test]
 fn a_drift_reads_as_documented_byte_for_byte() {
-    let json = serde_json::to_string(&detected(Policy::AlertOnly).payload()).expect("plain data");
+    let json = serde_json::to_string(&alert(DETECTED, None).payload()).expect("plain data");
     assert_eq!(
         json,
         r#"{"event":"drift_detected","timestamp":"2026-01-02T03:04:05Z","agent":{"name":"web-01","labels":{"role":"web"}},"task":"certs","policy":"alert_only","remediation_status":"pending_manual","text":"web-01: certs has drifted; it waits for `fluke reconcile task certs`"}"#
@@ -38,79 +29,48 @@ fn a_drift_reads_as_documented_byte_for_byte() {
 }
 
 #[test]
-fn everything_that_is_known_follows() {
-    let mut alert = detected(Policy::RemediateAndAlert);
-    if let Alert::DriftDetected { commit, steps, reason, .. } = &mut alert {
-        *commit = Some(CommitId::new("abc123"));
-        *steps = ["shell.a", "shell.b", "shell.c", "shell.d"].map(step).to_vec();
-        *reason = Some("exit code 1\nand more".into());
-    }
-    assert_eq!(
-        serde_json::to_value(alert.payload()).expect("plain data"),
-        json!({
-            "event": "drift_detected",
-            "timestamp": "2026-01-02T03:04:05Z",
-            "agent": {"name": "web-01", "labels": {"role": "web"}},
-            "task": "certs",
-            "policy": "remediate_and_alert",
-            "remediation_status": "in_progress",
-            "commit": "abc123",
-            "step": "shell.a",
-            "steps": ["shell.a", "shell.b", "shell.c", "shell.d"],
-            "reason": "exit code 1\nand more",
-            "text": "web-01: certs has drifted (shell.a, shell.b, shell.c, 1 more: exit code 1); it is being put right",
-        })
-    );
-}
-
-#[test]
-fn the_end_of_a_drift_reads_as_documented() {
-    let remediated = |outcome, reason: Option<&str>| Alert::DriftRemediated {
-        at: Timestamp(0),
-        agent: name("web-01"),
-        task: task("certs"),
-        outcome,
-        commit: None,
-        steps: Vec::new(),
-        reason: reason.map(Into::into),
+fn every_alert_reads_as_documented() {
+    let in_progress = News::DriftDetected {
+        policy: Policy::RemediateAndAlert,
+        remediation_status: RemediationStatus::InProgress,
     };
-    let resolved = Alert::DriftResolved {
-        at: Timestamp(0),
-        agent: name("web-01"),
-        task: task("certs"),
-        commit: None,
-    };
-    for (alert, expected) in [
+    for (mut alert, expected) in [
         (
-            remediated(Remediation::Success, None),
-            json!({"event": "drift_remediated", "timestamp": "1970-01-01T00:00:00Z",
-                "agent": {"name": "web-01"}, "task": "certs", "outcome": "success",
-                "text": "web-01: certs has been put right"}),
+            alert(in_progress, Some("shell.a: exit code 1\nand more")),
+            json!({"event": "drift_detected", "timestamp": "2026-01-02T03:04:05Z",
+                "agent": {"name": "web-01", "labels": {"role": "web"}}, "task": "certs",
+                "policy": "remediate_and_alert", "remediation_status": "in_progress",
+                "commit": "abc123", "reason": "shell.a: exit code 1\nand more",
+                "text": "web-01: certs has drifted (shell.a: exit code 1); it is being put right"}),
         ),
         (
-            remediated(Remediation::Failure, Some("disk full")),
-            json!({"event": "drift_remediated", "timestamp": "1970-01-01T00:00:00Z",
+            alert(News::DriftRemediated { success: true }, None),
+            json!({"event": "drift_remediated", "timestamp": "2026-01-02T03:04:05Z",
+                "agent": {"name": "web-01"}, "task": "certs", "outcome": "success",
+                "commit": "abc123", "text": "web-01: certs has been put right"}),
+        ),
+        (
+            alert(News::DriftRemediated { success: false }, Some("disk full")),
+            json!({"event": "drift_remediated", "timestamp": "2026-01-02T03:04:05Z",
                 "agent": {"name": "web-01"}, "task": "certs", "outcome": "failure",
-                "reason": "disk full",
+                "commit": "abc123", "reason": "disk full",
                 "text": "web-01: certs could not be put right (disk full)"}),
         ),
         (
-            resolved,
-            json!({"event": "drift_resolved", "timestamp": "1970-01-01T00:00:00Z",
-                "agent": {"name": "web-01"}, "task": "certs",
+            alert(News::DriftResolved, None),
+            json!({"event": "drift_resolved", "timestamp": "2026-01-02T03:04:05Z",
+                "agent": {"name": "web-01"}, "task": "certs", "commit": "abc123",
                 "text": "web-01: certs is as it should be again, by itself"}),
         ),
     ] {
+        alert.commit = Some(CommitId::new("abc123"));
         assert_eq!(serde_json::to_value(alert.payload()).expect("plain data"), expected);
     }
 }
 
 #[test]
 fn a_reason_of_any_length_stays_small() {
-    let mut alert = detected(Policy::AlertOnly);
-    if let Alert::DriftDetected { reason, .. } = &mut alert {
-        *reason = Some("é".repeat(100_000));
-    }
+    let alert = alert(DETECTED, Some(&"é".repeat(100_000)));
     let json = serde_json::to_string(&alert.payload()).expect("plain data");
     assert!(json.len() < 4096, "{}", json.len());
 }

@@ -3,9 +3,11 @@ use axum::extract;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use fluke_model::id::{AgentName, TaskName};
+use fluke_model::label::Labels;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
+use crate::alert::News;
 
 /// What a receiver does with a request.
 enum Answer {
@@ -120,11 +122,14 @@ fn start(settings: AlertSettings) -> (Alerter, Arc<Recorded>) {
 }
 
 fn alert(task: impl ToString) -> Alert {
-    Alert::DriftResolved {
+    Alert {
         at: Timestamp(0),
         agent: AgentName::new("web-01").expect("name"),
+        labels: Labels::default(),
         task: TaskName::new(task.to_string()).expect("name"),
         commit: None,
+        reason: None,
+        news: News::DriftResolved,
     }
 }
 
