@@ -11,6 +11,7 @@ pub mod number;
 mod parser;
 pub mod problem;
 pub mod scope;
+pub mod source;
 pub mod suggest;
 pub mod types;
 pub mod value;
