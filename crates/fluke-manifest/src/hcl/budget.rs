@@ -67,8 +67,10 @@ impl Budget {
         }
         let own = match value {
             Value::String(text) => text.len(),
-            _ => value.as_items().map_or(0, <[Value]>::len) * 32
-                + value.as_entries().map_or(0, |entries| entries.len()) * 64,
+            _ => {
+                value.as_items().map_or(0, <[Value]>::len) * 32
+                    + value.as_entries().map_or(0, |entries| entries.len()) * 64
+            }
         };
         self.bytes(own as u64)
     }

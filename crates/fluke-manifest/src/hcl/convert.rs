@@ -61,9 +61,9 @@ pub(super) fn is_convertible(from: &Type, to: &Type, unsafely: bool) -> bool {
         (Type::Any, _) => unsafely,
         (Type::Number | Type::Bool, Type::String) => true,
         (Type::String, Type::Number | Type::Bool) => unsafely,
-        (Type::Object(from), Type::Object(to)) => to
-            .iter()
-            .all(|(name, kind)| from.get(name).is_some_and(|from| element(from, kind))),
+        (Type::Object(from), Type::Object(to)) => {
+            to.iter().all(|(name, kind)| from.get(name).is_some_and(|from| element(from, kind)))
+        }
         (Type::Tuple(from), Type::Tuple(to)) => {
             from.len() == to.len() && from.iter().zip(to.iter()).all(|(from, to)| element(from, to))
         }
@@ -75,9 +75,7 @@ pub(super) fn is_convertible(from: &Type, to: &Type, unsafely: bool) -> bool {
             all_become(kinds.iter(), to, unsafely, true)
         }
         (Type::Object(kinds), Type::Map(to)) => all_become(kinds.values(), to, unsafely, false),
-        (Type::Map(from), Type::Object(to)) => {
-            unsafely && to.values().all(|to| element(from, to))
-        }
+        (Type::Map(from), Type::Object(to)) => unsafely && to.values().all(|to| element(from, to)),
         _ => false,
     }
 }
@@ -126,11 +124,11 @@ fn apply(value: &Value, to: &Type) -> Result<Value, ConvertError> {
         (Value::Object(_) | Value::Map(_), Type::Object(kinds)) => to_object(value, kinds),
         (Value::Tuple(_), Type::Tuple(kinds)) => to_tuple(value, kinds),
         (_, Type::List(element)) => {
-            let (element, items) = to_elements(value, element)?;
+            let (element, items) = to_elements(value, element, true)?;
             Ok(Value::list(element, items))
         }
         (_, Type::Set(element)) => {
-            let (element, items) = to_elements(value, element)?;
+            let (element, items) = to_elements(value, element, false)?;
             Ok(Value::set(element, items))
         }
         (_, Type::Map(element)) => to_map(value, element),
@@ -174,7 +172,11 @@ fn to_tuple(value: &Value, kinds: &[Type]) -> Result<Value, ConvertError> {
 }
 
 /// The elements, all of one type, and that type.
-fn to_elements(value: &Value, wanted: &Type) -> Result<(Type, Vec<Value>), ConvertError> {
+fn to_elements(
+    value: &Value,
+    wanted: &Type,
+    is_list: bool,
+) -> Result<(Type, Vec<Value>), ConvertError> {
     let items = value.as_items().unwrap_or_default();
     if items.is_empty() {
         let own = match value {
@@ -192,10 +194,9 @@ fn to_elements(value: &Value, wanted: &Type) -> Result<(Type, Vec<Value>), Conve
         apply(item, &element).map_err(|e| e.within(format_args!("element {index}")))
     });
     let converted: Vec<Value> = converted.collect::<Result<_, _>>()?;
-    let converted = if is_tuple { unify_values(converted)? } else { converted };
-    let kind = single_type(converted.iter()).ok_or_else(|| {
-        ConvertError("all elements must have the same type".into())
-    })?;
+    let converted = if is_tuple && is_list { unify_values(converted)? } else { converted };
+    let kind = single_type(converted.iter())
+        .ok_or_else(|| ConvertError("all elements must have the same type".into()))?;
     Ok((kind, converted))
 }
 
@@ -217,7 +218,9 @@ fn to_map(value: &Value, wanted: &Type) -> Result<Value, ConvertError> {
         apply(item, &element).map_err(|e| e.within(format_args!("element \"{key}\"")))
     });
     let mut converted: Vec<Value> = converted.collect::<Result<_, _>>()?;
-    if !element.is_primitive() {
+    if element == Type::Any {
+        converted = type_nulls(converted);
+    } else if !element.is_primitive() {
         converted = unify_values(converted)?;
     }
     let kind = single_type(converted.iter())
@@ -242,6 +245,16 @@ fn unify_values(items: Vec<Value>) -> Result<Vec<Value>, ConvertError> {
     }
     let element = common_type_of(&items)?;
     items.iter().map(|item| apply(item, &element)).collect()
+}
+
+/// Bare nulls take the type of the first value that has one.
+fn type_nulls(items: Vec<Value>) -> Vec<Value> {
+    let known = items.iter().map(Value::kind).find(|kind| *kind != Type::Any);
+    let Some(kind) = known else {
+        return items;
+    };
+    let typed = |item| if item == Value::NULL { Value::Null(kind.clone()) } else { item };
+    items.into_iter().map(typed).collect()
 }
 
 /// The type of all the values, if it is one.

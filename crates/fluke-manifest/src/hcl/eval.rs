@@ -62,9 +62,7 @@ impl Scope<'_> {
             ExprKind::GetAttr { of, name } => self.attribute(of, name),
             ExprKind::Index { of, key } => self.index(of, key),
             ExprKind::Splat { of, each } => self.splat(of, each),
-            ExprKind::Call { name, args, expand_last } => {
-                self.call(name, args, *expand_last, span)
-            }
+            ExprKind::Call { name, args, expand_last } => self.call(name, args, *expand_last, span),
             ExprKind::Tuple(items) => self.tuple(items, span),
             ExprKind::Object(items) => self.object(items, span),
             ExprKind::For(for_expr) => self.for_expr(for_expr, span),
@@ -74,10 +72,9 @@ impl Scope<'_> {
             }
             ExprKind::Unary { operator, operand } => self.unary(*operator, operand, span),
             ExprKind::Paren(inner) => self.eval(inner),
-            ExprKind::Null
-            | ExprKind::Bool(_)
-            | ExprKind::Number(_)
-            | ExprKind::SplatItem => Ok(Value::NULL),
+            ExprKind::Null | ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::SplatItem => {
+                Ok(Value::NULL)
+            }
         }
     }
 

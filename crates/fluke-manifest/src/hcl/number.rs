@@ -202,12 +202,7 @@ impl Number {
         }
         let precision = self.float().precision;
         let times = self.divide(other)?.float().truncated();
-        let times = build(
-            times.sign() == Sign::Minus,
-            times.magnitude().clone(),
-            0,
-            precision,
-        )?;
+        let times = build(times.sign() == Sign::Minus, times.magnitude().clone(), 0, precision)?;
         let taken = {
             let (left, right) = (other.float(), times.float());
             build(
@@ -330,10 +325,10 @@ fn build(
         exponent += i64::try_from(zeros).unwrap_or(0);
     }
     let top = exponent + i64::try_from(magnitude.bits()).unwrap_or(i64::MAX / 2);
-    if top > MAX_EXPONENT || top < -MAX_EXPONENT {
+    if !(-MAX_EXPONENT..=MAX_EXPONENT).contains(&top) {
         return Err(NumberError::OutOfRange);
     }
-    if exponent >= 0 && top <= 62 {
+    if exponent >= 0 && top <= i64::from(precision).min(62) {
         let value = i64::try_from(magnitude << exponent.unsigned_abs()).unwrap_or(i64::MAX);
         let value = if negative { -value } else { value };
         return Ok(Number(Form::Small { value, precision }));

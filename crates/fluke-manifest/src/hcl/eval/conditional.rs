@@ -30,9 +30,7 @@ impl Scope<'_> {
     pub(super) fn condition(&self, condition: &Expr) -> Outcome<bool> {
         match convert(&self.eval(condition)?, &Type::Bool) {
             Ok(Value::Bool(truth)) => Ok(truth),
-            Ok(_) => {
-                Err(fail(condition.span, "the condition is null; it must be true or false"))
-            }
+            Ok(_) => Err(fail(condition.span, "the condition is null; it must be true or false")),
             Err(error) => {
                 Err(fail(condition.span, format!("the condition must be a bool: {error}")))
             }

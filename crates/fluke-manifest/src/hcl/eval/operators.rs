@@ -3,6 +3,7 @@
 use super::super::ast::{BinaryOp, Expr, Span, UnaryOp};
 use super::super::convert::convert;
 use super::super::number::{Number, NumberError};
+use super::super::problem::Problem;
 use super::super::scope::Scope;
 use super::super::types::Type;
 use super::super::value::Value;
@@ -72,35 +73,36 @@ impl Scope<'_> {
     }
 
     /// One side can decide alone, and then problems of the other do not matter; but what the
-    /// other gives must be a bool all the same.
+    /// other gives must be a bool all the same. Null counts as false where that decides.
     fn logical(&self, operator: BinaryOp, left: &Expr, right: &Expr) -> Outcome {
         let decisive = operator == BinaryOp::Or;
-        let (left, left_unfit) = self.truth(left, "left");
-        let (right, right_unfit) = self.truth(right, "right");
-        if left_unfit || right_unfit {
-            return both(left, right).map(|_| Value::Bool(decisive));
+        let sides = [self.truth(left, "left"), self.truth(right, "right")];
+        let is_decided = sides.iter().any(|side| match side {
+            Side::Truth(truth) => *truth == decisive,
+            Side::Null(_) => !decisive,
+            Side::Failed(_) | Side::Unfit(_) => false,
+        });
+        let has_unfit = sides.iter().any(|side| matches!(side, Side::Unfit(_)));
+        if is_decided && !has_unfit {
+            return Ok(Value::Bool(decisive));
         }
-        match (left, right) {
-            (Ok(truth), _) | (_, Ok(truth)) if truth == decisive => Ok(Value::Bool(decisive)),
-            (left, right) => both(left, right).map(|_| Value::Bool(!decisive)),
-        }
+        let [left, right] = sides.map(Side::into_outcome);
+        both(left, right).map(|_| Value::Bool(!decisive))
     }
 
-    /// The truth of one side, and whether it has a value that cannot be one.
-    fn truth(&self, expr: &Expr, side: &str) -> (Outcome<bool>, bool) {
+    fn truth(&self, expr: &Expr, side: &str) -> Side {
         let value = match self.eval(expr) {
             Ok(value) => value,
-            Err(problems) => return (Err(problems), false),
+            Err(problems) => return Side::Failed(problems),
         };
         match convert(&value, &Type::Bool) {
-            Ok(Value::Bool(truth)) => (Ok(truth), false),
+            Ok(Value::Bool(truth)) => Side::Truth(truth),
             Ok(_) => {
-                let message = format!("the {side} operand is null; bool required");
-                (Err(fail(expr.span, message)), true)
+                Side::Null(fail(expr.span, format!("the {side} operand is null; bool required")))
             }
             Err(error) => {
                 let message = format!("unsuitable value for the {side} operand: {error}");
-                (Err(fail(expr.span, message)), true)
+                Side::Unfit(fail(expr.span, message))
             }
         }
     }
@@ -121,6 +123,26 @@ impl Scope<'_> {
             Err(error) => {
                 Err(fail(operand.span, format!("unsuitable value for the operand: {error}")))
             }
+        }
+    }
+}
+
+/// One side of `&&` and `||`.
+enum Side {
+    Truth(bool),
+    /// It is null, which may or may not matter.
+    Null(Vec<Problem>),
+    /// It could not be evaluated, which may or may not matter.
+    Failed(Vec<Problem>),
+    /// It is something else than a bool, which is always wrong.
+    Unfit(Vec<Problem>),
+}
+
+impl Side {
+    fn into_outcome(self) -> Outcome<bool> {
+        match self {
+            Self::Truth(truth) => Ok(truth),
+            Self::Null(problems) | Self::Failed(problems) | Self::Unfit(problems) => Err(problems),
         }
     }
 }

@@ -28,10 +28,7 @@ struct Walk<'e> {
 impl<'e> Walk<'e> {
     fn expr(&mut self, expr: &'e Expr) {
         match &expr.kind {
-            ExprKind::Null
-            | ExprKind::Bool(_)
-            | ExprKind::Number(_)
-            | ExprKind::SplatItem => {}
+            ExprKind::Null | ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::SplatItem => {}
             ExprKind::Variable(name) => self.add(name, None, expr.span),
             ExprKind::Template(parts) => self.parts(parts),
             ExprKind::GetAttr { of, name } => match &of.kind {

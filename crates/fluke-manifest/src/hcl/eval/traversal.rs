@@ -106,10 +106,8 @@ fn get_attribute(value: &Value, name: &Ident, of: Span) -> Outcome {
             })
         }
         Value::List(_) | Value::Tuple(_) | Value::Set(_) => {
-            let problem = Problem::new(
-                name.span,
-                format!("a {} has no attributes", value.type_name()),
-            );
+            let problem =
+                Problem::new(name.span, format!("a {} has no attributes", value.type_name()));
             Err(vec![problem.help(format!(
                 "take one element, as in `[0].{text}`, or `{text}` of all of them, as in \
                  `[*].{text}`"

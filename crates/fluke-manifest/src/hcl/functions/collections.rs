@@ -24,18 +24,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("coalesce", &[], sequences::coalesce).with_rest(VALUES),
     Function::new("coalescelist", &[], sequences::coalescelist).with_rest(VALUES),
     Function::new("compact", &[STRINGS], sequences::compact),
-    Function::new("concat", &[], sequences::concat)
-        .with_rest(Parameter::new("seqs", Wanted::Any)),
+    Function::new("concat", &[], sequences::concat).with_rest(Parameter::new("seqs", Wanted::Any)),
     Function::new(
         "contains",
         &[LIST, Parameter::new("value", Wanted::Any).or_null()],
         sequences::contains,
     ),
-    Function::new(
-        "distinct",
-        &[Parameter::new("list", Wanted::ListOfAny)],
-        sequences::distinct,
-    ),
+    Function::new("distinct", &[Parameter::new("list", Wanted::ListOfAny)], sequences::distinct),
     Function::new("element", &[LIST, Parameter::new("index", Wanted::Number)], sequences::element),
     Function::new("flatten", &[LIST], sequences::flatten),
     Function::new("index", &[LIST, Parameter::new("value", Wanted::Any)], sequences::index),

@@ -63,8 +63,11 @@ fn read(args: &[Value], scope: &Scope) -> Outcome<(String, String)> {
     match entry.kind {
         EntryKind::File => {}
         EntryKind::Symlink => {
-            return Err(Failure::of(0, format!("`{path}` is a symbolic link; they are not followed"))
-                .help("name the file that it points to"));
+            return Err(Failure::of(
+                0,
+                format!("`{path}` is a symbolic link; they are not followed"),
+            )
+            .help("name the file that it points to"));
         }
         EntryKind::Submodule => {
             return Err(Failure::of(0, format!("`{path}` is a submodule; they are not read")));
@@ -96,8 +99,10 @@ fn missing(path: &str, tree: &dyn Tree) -> Failure {
         let link = &link.path;
         return Failure::of(
             0,
-            format!("`{path}` leads through `{link}`, which is a link or submodule; they are not \
-                     followed"),
+            format!(
+                "`{path}` leads through `{link}`, which is a link or submodule; they are not \
+                     followed"
+            ),
         );
     }
     let failure = Failure::of(0, format!("there is no file `{path}` in the repository"));

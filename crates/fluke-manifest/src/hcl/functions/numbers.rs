@@ -56,8 +56,67 @@ fn extreme(args: &[Value], better: fn(&Number, &Number) -> bool) -> Outcome {
 }
 
 fn pow(args: &[Value], _: &Scope) -> Outcome {
-    let power = number(args, 0)?.to_f64().powf(number(args, 1)?.to_f64());
+    let power = power(number(args, 0)?.to_f64(), number(args, 1)?.to_f64());
     Ok(Number::from_f64(power)?.into())
+}
+
+/// By squaring, with the exponent kept apart: other ways differ in the last digits, which show.
+fn power(base: f64, exponent: f64) -> f64 {
+    let (whole, fraction) = (exponent.abs().trunc(), exponent.abs().fract());
+    if base == 0.0 || base == 1.0 || exponent == 1.0 || whole >= 9e18 {
+        return base.powf(exponent);
+    }
+    if exponent.abs() == 0.5 {
+        let root = base.sqrt();
+        return if exponent > 0.0 { root } else { 1.0 / root };
+    }
+    let (mut rest, mut result) = (whole, 1.0);
+    if fraction == 0.5 {
+        result = base.sqrt();
+    } else if fraction != 0.0 {
+        let up = fraction > 0.5;
+        rest += f64::from(u8::from(up));
+        result = ((fraction - f64::from(u8::from(up))) * base.ln()).exp();
+    }
+    let (mut square, mut square_exponent) = split_exponent(base);
+    let mut result_exponent = 0i32;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let mut bits = rest as u64;
+    while bits != 0 {
+        if square_exponent.abs() > 4096 {
+            result_exponent += square_exponent;
+            break;
+        }
+        if bits & 1 == 1 {
+            result *= square;
+            result_exponent += square_exponent;
+        }
+        square *= square;
+        square_exponent *= 2;
+        if square < 0.5 {
+            square += square;
+            square_exponent -= 1;
+        }
+        bits >>= 1;
+    }
+    if exponent < 0.0 {
+        result = 1.0 / result;
+        result_exponent = -result_exponent;
+    }
+    // In two steps, since a power of two alone may be out of range where the product is not.
+    let half = result_exponent / 2;
+    result * 2f64.powi(half) * 2f64.powi(result_exponent - half)
+}
+
+/// `(m, e)` with `value = m · 2^e` and `m` from a half to one.
+fn split_exponent(value: f64) -> (f64, i32) {
+    let biased = i32::try_from((value.to_bits() >> 52) & 0x7ff).unwrap_or(0);
+    if biased == 0 {
+        let (mantissa, exponent) = split_exponent(value * 2f64.powi(64));
+        return (mantissa, exponent - 64);
+    }
+    let mantissa = f64::from_bits((value.to_bits() & !(0x7ff << 52)) | (1022 << 52));
+    (mantissa, biased - 1022)
 }
 
 fn log(args: &[Value], _: &Scope) -> Outcome {
@@ -75,12 +134,10 @@ fn parseint(args: &[Value], _: &Scope) -> Outcome {
         return Err(Failure::of(0, format!("it must be a string, not {name}")));
     };
     let base = u32::try_from(whole(args, 1)?).ok().filter(|base| (2..=62).contains(base));
-    let base = base.ok_or_else(|| {
-        Failure::of(1, "the base must be a whole number from 2 to 62")
-    })?;
-    let value = parse_digits(text(args, 0), base).ok_or_else(|| {
-        Failure::of(0, format!("\"{digits}\" is no whole number in base {base}"))
-    })?;
+    let base =
+        base.ok_or_else(|| Failure::of(1, "the base must be a whole number from 2 to 62"))?;
+    let value = parse_digits(text(args, 0), base)
+        .ok_or_else(|| Failure::of(0, format!("\"{digits}\" is no whole number in base {base}")))?;
     Ok(Number::big_integer(&value)?.into())
 }
 

@@ -22,11 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("regexall", PATTERN, regexall),
     Function::new(
         "replace",
-        &[
-            STR,
-            Parameter::new("substr", Wanted::String),
-            Parameter::new("replace", Wanted::String),
-        ],
+        &[STR, Parameter::new("substr", Wanted::String), Parameter::new("replace", Wanted::String)],
         replace,
     ),
 ];
@@ -35,8 +31,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const MAX_PATTERN: usize = 2 * 1024 * 1024;
 
 fn compile(pattern: &str, argument: usize) -> Result<Regex, Failure> {
-    let built = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN);
-    built.build().map_err(|error| {
+    let mut builder = RegexBuilder::new(pattern);
+    let built = builder.size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN).build();
+    built.map_err(|error| {
         let reason = match &error {
             regex::Error::CompiledTooBig(_) => "it is too large".to_string(),
             _ => reason(&error.to_string()),
@@ -61,8 +58,7 @@ enum Shape {
 impl Shape {
     fn of(pattern: &Regex) -> Result<Self, Failure> {
         let groups = pattern.captures_len() - 1;
-        let names: Vec<Arc<str>> =
-            pattern.capture_names().flatten().map(Arc::from).collect();
+        let names: Vec<Arc<str>> = pattern.capture_names().flatten().map(Arc::from).collect();
         match (groups, names.len()) {
             (0, _) => Ok(Self::Whole),
             (_, 0) => Ok(Self::Groups),

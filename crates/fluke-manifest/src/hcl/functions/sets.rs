@@ -28,9 +28,8 @@ fn common(args: &[Value]) -> Result<(Type, Vec<Value>), Failure> {
     let elements: Vec<&Type> = elements.collect();
     let element = match elements.is_empty() {
         true => Type::Any,
-        false => unify(elements, true).ok_or_else(|| {
-            Failure::new("the sets must have elements of compatible types")
-        })?,
+        false => unify(elements, true)
+            .ok_or_else(|| Failure::new("the sets must have elements of compatible types"))?,
     };
     let wanted = element.clone().set();
     let sets = args.iter().enumerate().map(|(index, arg)| {

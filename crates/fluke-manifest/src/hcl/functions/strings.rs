@@ -24,11 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("strrev", &[STR], strrev),
     Function::new(
         "substr",
-        &[
-            STR,
-            Parameter::new("offset", Wanted::Number),
-            Parameter::new("length", Wanted::Number),
-        ],
+        &[STR, Parameter::new("offset", Wanted::Number), Parameter::new("length", Wanted::Number)],
         substr,
     ),
     Function::new("title", &[STR], title),
@@ -67,7 +63,10 @@ impl FromIterator<char> for Value {
 fn title(args: &[Value], _: &Scope) -> Outcome {
     let mut before = ' ';
     let letters = text(args, 0).chars().map(|letter| {
-        let starts = !(before.is_alphanumeric() || before == '_' || before == '\'');
+        let starts = match before.is_ascii() {
+            true => !(before.is_ascii_alphanumeric() || before == '_'),
+            false => before.is_whitespace(),
+        };
         before = letter;
         if starts { single(letter.to_uppercase(), letter) } else { letter }
     });
@@ -127,7 +126,9 @@ fn split(args: &[Value], _: &Scope) -> Outcome {
     let (separator, string) = (text(args, 0), text(args, 1));
     if separator.is_empty() {
         let mut buffer = [0; 4];
-        return Ok(Value::strings(string.chars().map(|it| it.encode_utf8(&mut buffer).to_string())));
+        return Ok(Value::strings(
+            string.chars().map(|it| it.encode_utf8(&mut buffer).to_string()),
+        ));
     }
     Ok(Value::strings(string.split(separator)))
 }

@@ -24,8 +24,9 @@ impl Value {
             Self::String(text) => Json::String(text.to_string()),
             Self::Number(number) => match number.to_i64() {
                 Some(whole) => whole.into(),
-                None => serde_json::Number::from_f64(number.to_f64())
-                    .map_or(Json::Null, Json::Number),
+                None => {
+                    serde_json::Number::from_f64(number.to_f64()).map_or(Json::Null, Json::Number)
+                }
             },
             Self::Tuple(sequence) | Self::List(sequence) | Self::Set(sequence) => {
                 Json::Array(sequence.items.iter().map(Self::to_json).collect())
@@ -49,7 +50,10 @@ impl Value {
             },
             Json::Array(items) => Self::tuple(items.iter().map(Self::from_json).collect()),
             Json::Object(entries) => Self::object(
-                entries.iter().map(|(key, it)| (key.as_str().into(), Self::from_json(it))).collect(),
+                entries
+                    .iter()
+                    .map(|(key, it)| (key.as_str().into(), Self::from_json(it)))
+                    .collect(),
             ),
         }
     }
@@ -113,4 +117,3 @@ pub(crate) fn write_quoted(string: &str, text: &mut String) {
     }
     text.push('"');
 }
-

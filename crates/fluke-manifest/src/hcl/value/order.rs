@@ -19,9 +19,10 @@ pub(super) fn sort_distinct(items: Vec<Value>) -> Vec<Value> {
     let mut distinct: Vec<(String, Value)> = Vec::with_capacity(spelled.len());
     for (text, item) in spelled {
         // Numbers are spelled with few digits, so equal spellings may hide different values.
-        let same = distinct.iter().rev().take_while(|(other, kept)| {
-            *other == text && compare(kept, &item) == Ordering::Equal
-        });
+        let same = distinct
+            .iter()
+            .rev()
+            .take_while(|(other, kept)| *other == text && compare(kept, &item) == Ordering::Equal);
         if !same.into_iter().any(|(_, kept)| *kept == item) {
             distinct.push((text, item));
         }

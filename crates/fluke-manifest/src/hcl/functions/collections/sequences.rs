@@ -88,10 +88,8 @@ pub(super) fn concat(args: &[Value], _: &Scope) -> Outcome {
     if args.is_empty() {
         return Err(Failure::new("at least one argument is required"));
     }
-    let kinds: Option<Vec<Type>> = args
-        .iter()
-        .map(|arg| matches!(arg, Value::List(_)).then(|| arg.kind()))
-        .collect();
+    let kinds: Option<Vec<Type>> =
+        args.iter().map(|arg| matches!(arg, Value::List(_)).then(|| arg.kind())).collect();
     if let Some(kind) = kinds.and_then(|kinds| unify(&kinds, true)) {
         let mut joined = Vec::new();
         for (index, arg) in args.iter().enumerate() {

@@ -165,8 +165,7 @@ fn scalar<T: std::ops::Deref<Target = Tag>>(
             return Err(wrong(at, &format!("the tag `{name}` is not known")));
         }
     };
-    let is_quoted = matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
-    scalar::resolve(text, is_quoted, tag).map_err(|reason| wrong(at, &reason))
+    scalar::resolve(text, style != ScalarStyle::Plain, tag).map_err(|reason| wrong(at, &reason))
 }
 
 fn plain_tag(tag: Option<&Tag>, wanted: &str, at: Span) -> Outcome<()> {

@@ -11,8 +11,12 @@ const MAX_SIMPLE_KEY: usize = 128;
 /// One document.
 pub(in super::super) fn encode(value: &Value) -> Result<String, Failure> {
     let mut writer = Writer { out: String::new(), column: 0 };
-    writer.node(value, Place { indent: 0, inline: true, in_mapping: false })?;
+    writer.node(value, Place { indent: 0, inline: true })?;
     writer.end_line();
+    // A bare word could go on; this says that it does not.
+    if value.as_str().is_none() && value.as_items().is_none() && value.as_entries().is_none() {
+        writer.put("...\n");
+    }
     Ok(writer.out)
 }
 
@@ -28,8 +32,6 @@ struct Place {
     indent: usize,
     /// Whether the first item may stand on the line that was begun.
     inline: bool,
-    /// Whether the node is the value of a key.
-    in_mapping: bool,
 }
 
 impl Writer {
@@ -103,7 +105,7 @@ impl Writer {
             self.item(place, index == 0);
             self.put("-");
             self.put(" ");
-            let inside = Place { indent: place.indent + 2, inline: true, in_mapping: false };
+            let inside = Place { indent: place.indent + 2, inline: true };
             self.node(item, inside)?;
         }
         Ok(())
@@ -117,26 +119,26 @@ impl Writer {
         } else {
             self.put("? ");
             self.text(key, indent + 2, false);
-            let place = Place { indent, inline: false, in_mapping: true };
+            let place = Place { indent, inline: false };
             self.item(place, false);
             self.put(":");
             if value.as_items().is_some_and(|items| !items.is_empty())
                 || value.as_entries().is_some_and(|entries| !entries.is_empty())
             {
                 self.put(" ");
-                let place = Place { indent: indent + 2, inline: true, in_mapping: true };
+                let place = Place { indent: indent + 2, inline: true };
                 return self.node(value, place);
             }
         }
         // A sequence stands under its key, a mapping is indented.
         let inner = if value.as_items().is_some() { indent } else { indent + 2 };
-        self.node(value, Place { indent: inner, inline: false, in_mapping: true })
+        self.node(value, Place { indent: inner, inline: false })
     }
 
     fn text(&mut self, text: &str, indent: usize, is_key: bool) {
         match text.contains('\n') && !is_key && may_be_literal(text) {
-            true => self.literal(text, indent),
-            false => self.quoted(text, indent, is_key),
+            true => self.literal(text, indent.max(2)),
+            false => self.quoted(text, indent.max(2), is_key),
         }
     }
 
@@ -156,7 +158,7 @@ impl Writer {
         let mut at_start = true;
         for letter in text.chars() {
             if at_start && !is_break(letter) {
-                self.out.push_str(&" ".repeat(indent.max(2)));
+                self.out.push_str(&" ".repeat(indent));
             }
             self.out.push(letter);
             at_start = is_break(letter);
