@@ -3,7 +3,10 @@
 pub mod alert;
 pub mod changes;
 pub mod events;
+pub mod http;
 pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
+pub mod source;
 pub mod trust;
+pub mod webhook;

@@ -1,0 +1,219 @@
+//! The HTTP side: API, live stream, health, metrics, webhook; over TCP and the local socket.
+//!
+//! Every route stands in [`ROUTES`] with what it asks of its caller; there is no other way to
+//! be served, and one function ([`auth::authorise`]) decides over all of them.
+
+mod api;
+pub mod auth;
+mod health;
+mod metrics;
+mod problem;
+mod query;
+mod serve;
+mod socket;
+mod stall;
+mod stream;
+mod webhook;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use fluke_model::api as model;
+use fluke_model::policy::Policy;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri};
+use tokio::sync::{Semaphore, watch};
+
+use crate::alert::Alerter;
+use crate::changes::Changes;
+use crate::events::EventLog;
+use crate::reconciles::Reconciles;
+use crate::registry::Registry;
+use crate::source::Desired;
+use auth::{Access, ApiTokens};
+use problem::Problem;
+
+pub use serve::{serve_http, serve_socket};
+pub use socket::{LocalSocket, SocketError};
+
+/// Requests that are answered at the same time, streams aside.
+const MAX_REQUESTS: usize = 512;
+/// Live streams at the same time.
+const MAX_STREAMS: usize = 256;
+/// For one answer to begin.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Everything that is served, and everybody who is asked for it.
+pub struct Parts {
+    /// Who is connected, and how they stand.
+    pub registry: Arc<Registry>,
+    /// Manual reconciles.
+    pub reconciles: Arc<Reconciles>,
+    /// What Git says.
+    pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// What is known of the repository.
+    pub source: watch::Receiver<model::Source>,
+    /// Has the repository asked at once.
+    pub poll_now: Arc<dyn Fn() + Send + Sync>,
+    /// What happened.
+    pub events: Arc<EventLog>,
+    /// What changes.
+    pub changes: Changes,
+    /// Whom drift is told to, if anybody.
+    pub alerter: Option<Arc<Alerter>>,
+    /// Who may come in over the network.
+    pub api_tokens: Arc<ApiTokens>,
+    /// What pushes are signed with.
+    pub webhook_secret: Option<String>,
+    /// For tasks that name no policy.
+    pub default_policy: Policy,
+}
+
+/// [`Parts`] as every request shares them, with what is counted on the way.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+/// What [`App`] points to.
+pub struct Shared {
+    parts: Parts,
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    /// Answers by the first digit of their status.
+    answers: [AtomicU64; 6],
+}
+
+impl App {
+    /// Ready to be served.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(Shared {
+            parts,
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            answers: Default::default(),
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0.parts
+    }
+}
+
+/// One thing that is served.
+pub(crate) struct Route {
+    pub path: &'static str,
+    pub method: Method,
+    pub access: Access,
+    handler: fn() -> MethodRouter<App>,
+}
+
+impl Route {
+    const fn get(path: &'static str, access: Access, handler: fn() -> MethodRouter<App>) -> Self {
+        Self { path, method: Method::GET, access, handler }
+    }
+
+    const fn post(path: &'static str, access: Access, handler: fn() -> MethodRouter<App>) -> Self {
+        Self { path, method: Method::POST, access, handler }
+    }
+}
+
+/// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
+pub(crate) const ROUTES: &[Route] = &[
+    Route::get("/healthz", Access::Open, || get(health::alive)),
+    Route::get("/readyz", Access::Open, || get(health::ready)),
+    Route::get("/metrics", Access::Read, || get(metrics::serve)),
+    Route::post("/webhooks/git", Access::Open, || post(webhook::receive)),
+    Route::get("/api/v1/agents", Access::Read, || get(api::agents)),
+    Route::get("/api/v1/agents/{*name}", Access::Read, || get(api::agent)),
+    Route::get("/api/v1/tasks", Access::Read, || get(api::tasks)),
+    Route::get("/api/v1/tasks/{*name}", Access::Read, || get(api::task)),
+    Route::get("/api/v1/drift", Access::Read, || get(api::drift)),
+    Route::get("/api/v1/events", Access::Read, || get(api::events)),
+    Route::get("/api/v1/source", Access::Read, || get(api::source)),
+    Route::post("/api/v1/reconcile", Access::Change, || post(api::reconcile)),
+    Route::get("/api/v1/reconcile/{id}", Access::Read, || get(api::progress)),
+    Route::get("/api/v1/stream", Access::Read, || get(stream::serve)),
+];
+
+/// Puts [`ROUTES`] together, each behind its guard and all behind the same bounds.
+fn router(app: App) -> Router {
+    let guarded = |router: Router<App>, route: &Route| {
+        let guard = from_fn_with_state((app.clone(), route.access), auth::guard);
+        router.route(route.path, (route.handler)().route_layer(guard))
+    };
+    ROUTES
+        .iter()
+        .fold(Router::new(), guarded)
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), bounded))
+        .layer(from_fn_with_state(app.clone(), finished))
+        .with_state(app)
+}
+
+async fn no_such_path(uri: Uri) -> Problem {
+    Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    Problem::method(&method, &uri)
+}
+
+/// Bounds how many requests are under way, and how long each may take to begin to answer.
+async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Ok(_place) = app.0.requests.try_acquire() else {
+        return Problem::unavailable("too many requests are under way; try again in a second")
+            .into_response();
+    };
+    match tokio::time::timeout(ANSWER_WITHIN, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!("there was no answer within {} s", ANSWER_WITHIN.as_secs());
+            Problem::unavailable(detail).into_response()
+        }
+    }
+}
+
+/// Counts the answer, and adds what every answer carries.
+async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let class = usize::from(response.status().as_u16() / 100).min(5);
+    app.0.answers[class].fetch_add(1, Ordering::Relaxed);
+    for (name, value) in SECURITY_HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}
+
+/// For answers that say nothing else: no page is made of them, and nobody keeps them.
+const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// JSON, with a status.
+fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => {
+            tracing::error!("an answer could not be written as JSON: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

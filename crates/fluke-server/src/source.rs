@@ -1,0 +1,19 @@
+//! Stand-in.
+
+use std::sync::Arc;
+
+use fluke_model::id::CommitId;
+use fluke_model::snapshot::{Compiler, Model};
+use fluke_model::time::Timestamp;
+
+/// What Git says.
+pub struct Desired {
+    /// Which commit.
+    pub commit: CommitId,
+    /// Since when.
+    pub since: Timestamp,
+    /// What it says.
+    pub model: Arc<Model>,
+    /// Makes snapshots of it.
+    pub compiler: Compiler,
+}
