@@ -24,7 +24,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use fluke_model::api as model;
 use fluke_model::policy::Policy;
 use http::header::{self, HeaderName, HeaderValue};
@@ -111,44 +111,46 @@ impl Deref for App {
 /// One thing that is served.
 pub(crate) struct Route {
     pub path: &'static str,
-    pub method: Method,
+    pub method: MethodFilter,
     pub access: Access,
-    handler: fn() -> MethodRouter<App>,
+    handler: fn(MethodFilter) -> MethodRouter<App>,
 }
 
-impl Route {
-    const fn get(path: &'static str, access: Access, handler: fn() -> MethodRouter<App>) -> Self {
-        Self { path, method: Method::GET, access, handler }
-    }
+const GET: MethodFilter = MethodFilter::GET;
+const POST: MethodFilter = MethodFilter::POST;
 
-    const fn post(path: &'static str, access: Access, handler: fn() -> MethodRouter<App>) -> Self {
-        Self { path, method: Method::POST, access, handler }
-    }
+const fn route(
+    method: MethodFilter,
+    path: &'static str,
+    access: Access,
+    handler: fn(MethodFilter) -> MethodRouter<App>,
+) -> Route {
+    Route { path, method, access, handler }
 }
 
 /// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
 pub(crate) const ROUTES: &[Route] = &[
-    Route::get("/healthz", Access::Open, || get(health::alive)),
-    Route::get("/readyz", Access::Open, || get(health::ready)),
-    Route::get("/metrics", Access::Read, || get(metrics::serve)),
-    Route::post("/webhooks/git", Access::Open, || post(webhook::receive)),
-    Route::get("/api/v1/agents", Access::Read, || get(api::agents)),
-    Route::get("/api/v1/agents/{*name}", Access::Read, || get(api::agent)),
-    Route::get("/api/v1/tasks", Access::Read, || get(api::tasks)),
-    Route::get("/api/v1/tasks/{*name}", Access::Read, || get(api::task)),
-    Route::get("/api/v1/drift", Access::Read, || get(api::drift)),
-    Route::get("/api/v1/events", Access::Read, || get(api::events)),
-    Route::get("/api/v1/source", Access::Read, || get(api::source)),
-    Route::post("/api/v1/reconcile", Access::Change, || post(api::reconcile)),
-    Route::get("/api/v1/reconcile/{id}", Access::Read, || get(api::progress)),
-    Route::get("/api/v1/stream", Access::Read, || get(stream::serve)),
+    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
+    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
+    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)),
+    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive)),
+    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents)),
+    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent)),
+    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)),
+    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task)),
+    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)),
+    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events)),
+    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source)),
+    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile)),
+    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress)),
+    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve)),
 ];
 
 /// Puts [`ROUTES`] together, each behind its guard and all behind the same bounds.
 fn router(app: App) -> Router {
     let guarded = |router: Router<App>, route: &Route| {
         let guard = from_fn_with_state((app.clone(), route.access), auth::guard);
-        router.route(route.path, (route.handler)().route_layer(guard))
+        router.route(route.path, (route.handler)(route.method).route_layer(guard))
     };
     ROUTES
         .iter()

@@ -1,7 +1,7 @@
 //! Errors as RFC 9457 problem details: one shape for everything that is refused.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     suggestions: Vec<String>,
-    header: Option<(HeaderName, HeaderValue)>,
+    header: Option<(&'static str, &'static str)>,
 }
 
 /// The JSON of a [`Problem`].
@@ -39,9 +39,8 @@ impl Problem {
         Self { status, sort, title, detail, suggestions: Vec::new(), header: None }
     }
 
-    fn with_header(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.header = Some((name, HeaderValue::from_static(value)));
-        self
+    fn with_header(self, name: &'static str, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
     }
 
     /// Something in the request is wrong.
@@ -57,7 +56,7 @@ impl Problem {
 
     /// Names the scheme that credentials are given in.
     pub fn asking_for_bearer(self) -> Self {
-        self.with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"fluke\"")
+        self.with_header("www-authenticate", "Bearer realm=\"fluke\"")
     }
 
     /// Not for this caller.
@@ -133,7 +132,7 @@ impl Problem {
     pub fn unavailable(detail: impl Into<String>) -> Self {
         let title = "This is not possible now";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title, detail)
-            .with_header(header::RETRY_AFTER, "1")
+            .with_header("retry-after", "1")
     }
 }
 
@@ -150,7 +149,7 @@ impl IntoResponse for Problem {
         let kind = (header::CONTENT_TYPE, "application/problem+json");
         let mut response = (self.status, [kind], json).into_response();
         if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, value);
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }

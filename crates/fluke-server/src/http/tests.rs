@@ -37,6 +37,10 @@ struct Server {
     polls: Arc<AtomicUsize>,
     url: String,
     socket: std::path::PathBuf,
+    /// Over TCP; making one is slow, as it reads the system's certificates.
+    client: reqwest::Client,
+    /// Through the local socket.
+    local: reqwest::Client,
     stop: watch::Sender<bool>,
     serving: Vec<JoinHandle<()>>,
     _dir: tempfile::TempDir,
@@ -98,12 +102,14 @@ impl Server {
                 let _ = stop.wait_for(|stop| *stop).await;
             }
         };
-        let local = LocalSocket::bind(&socket).await.expect("binds");
+        let listening = LocalSocket::bind(&socket).await.expect("binds");
         let serving = vec![
             tokio::spawn(serve_http(app.clone(), listener, stopped())),
-            tokio::spawn(serve_socket(app.clone(), local, stopped())),
+            tokio::spawn(serve_socket(app.clone(), listening, stopped())),
         ];
-        Self { app, desired, source, polls, url, socket, stop, serving, _dir: dir }
+        let client = builder().build().expect("a client");
+        let local = builder().unix_socket(socket.as_path()).build().expect("a client");
+        Self { app, desired, source, polls, url, socket, client, local, stop, serving, _dir: dir }
     }
 
     /// Tasks `names` come into force, each for every host, each with one step.
@@ -157,16 +163,11 @@ impl Server {
 
     /// Over TCP.
     async fn get(&self, path: &str) -> Answer {
-        Answer::of(client().get(self.at(path))).await
+        Answer::of(self.client.get(self.at(path))).await
     }
 
     async fn post(&self, path: &str, body: serde_json::Value) -> Answer {
-        Answer::of(client().post(self.at(path)).json(&body)).await
-    }
-
-    /// Through the local socket.
-    fn local(&self) -> reqwest::Client {
-        builder().unix_socket(self.socket.as_path()).build().expect("a client")
+        Answer::of(self.client.post(self.at(path)).json(&body)).await
     }
 }
 
@@ -233,10 +234,6 @@ impl Answer {
 fn builder() -> reqwest::ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
-}
-
-fn client() -> reqwest::Client {
-    builder().build().expect("a client")
 }
 
 fn unread() -> Source {

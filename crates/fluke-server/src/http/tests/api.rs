@@ -112,7 +112,8 @@ async fn a_reconcile_is_asked_for_and_followed_and_names_who_asked() {
     let mut agent = server.agent("web-01");
 
     let ask = json!({"scope": "agent", "name": "web-01", "by": "ana"});
-    let request = client().post(server.at("/api/v1/reconcile")).bearer_auth("right").json(&ask);
+    let request =
+        server.client.post(server.at("/api/v1/reconcile")).bearer_auth("right").json(&ask);
     let answer = Answer::of(request).await;
     assert_eq!(answer.status, 202, "{}", answer.text);
     let id = answer.json()["id"].as_str().expect("an id").to_string();
@@ -121,19 +122,19 @@ async fn a_reconcile_is_asked_for_and_followed_and_names_who_asked() {
     assert_eq!((order.id, &*order.by), (id.clone(), "ana via api token #2"));
 
     let path = format!("http://x/api/v1/reconcile/{id}");
-    let progress = Answer::of(server.local().get(path)).await.json();
+    let progress = Answer::of(server.local.get(path)).await.json();
     assert_eq!(
         (&progress["by"], &progress["done"]),
         (&json!("ana via api token #2"), &json!(false))
     );
 
-    let local = server.local().post("http://x/api/v1/reconcile").json(&json!({"scope": "all"}));
+    let local = server.local.post("http://x/api/v1/reconcile").json(&json!({"scope": "all"}));
     assert_eq!(Answer::of(local).await.status, 202);
     let uid = nix::unistd::getuid();
     let order = agent.orders.recv().await.expect("an order");
     assert_eq!(order.by, format!("somebody via socket (uid {uid})"));
 
-    let unknown = server.local().get("http://x/api/v1/reconcile/nothing");
+    let unknown = server.local.get("http://x/api/v1/reconcile/nothing");
     assert_eq!(Answer::of(unknown).await.problem().0, 404);
 }
 
@@ -144,7 +145,7 @@ async fn a_reconcile_that_cannot_be_is_refused_with_the_reason() {
     let mut away = server.agent("away");
     away.step(Input::Disconnected { why: "gone".into() });
     let url = "http://x/api/v1/reconcile";
-    let ask = |body: serde_json::Value| Answer::of(server.local().post(url).json(&body));
+    let ask = |body: serde_json::Value| Answer::of(server.local.post(url).json(&body));
 
     for (body, status, said) in [
         (
@@ -175,9 +176,9 @@ async fn a_reconcile_that_cannot_be_is_refused_with_the_reason() {
         assert_eq!(got, status, "{body}: {why}");
         assert!(why.starts_with(said), "{body}: {why}");
     }
-    let plain = server.local().post(url).body(r#"{"scope":"all"}"#);
+    let plain = server.local.post(url).body(r#"{"scope":"all"}"#);
     assert_eq!(Answer::of(plain).await.problem().0, 415);
-    let broken = server.local().post(url).header("content-type", "application/json").body("{");
+    let broken = server.local.post(url).header("content-type", "application/json").body("{");
     assert_eq!(Answer::of(broken).await.problem().0, 400);
 }
 
@@ -224,7 +225,7 @@ async fn metrics_say_how_the_fleet_stands() {
 async fn a_push_to_the_tracked_branch_has_the_repository_read() {
     let server = Server::start(Setup { secret: Some("s3cret"), ..Setup::default() }).await;
     let push = |token: &'static str, body: String| {
-        let request = client().post(server.at("/webhooks/git")).body(body);
+        let request = server.client.post(server.at("/webhooks/git")).body(body);
         let request = request.header("content-type", "application/json");
         let request = request.header("x-gitlab-event", "Push Hook").header("x-gitlab-token", token);
         Answer::of(request)

@@ -17,7 +17,7 @@ async fn raw(server: &Server, request: &str) -> String {
 async fn a_body_over_the_bound_is_not_read() {
     let server = Server::start(Setup::default()).await;
     let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(100_000));
-    let request = server.local().post("http://x/api/v1/reconcile");
+    let request = server.local.post("http://x/api/v1/reconcile");
     let request = request.header("content-type", "application/json").body(body);
     assert_eq!(Answer::of(request).await.problem().0, 413);
 }

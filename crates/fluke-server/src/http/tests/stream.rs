@@ -20,7 +20,7 @@ struct Stream {
 
 impl Stream {
     async fn open(server: &Server, last: Option<EventId>) -> Self {
-        let mut request = client().get(server.at("/api/v1/stream"));
+        let mut request = server.client.get(server.at("/api/v1/stream"));
         if let Some(last) = last {
             request = request.header("last-event-id", last.to_string());
         }
@@ -93,7 +93,7 @@ async fn every_change_is_told_as_the_api_would_say_it() {
     assert_eq!((&*message.event, &message.data["commit"]), ("source", &"abc".into()));
 
     let ask = serde_json::json!({"scope": "task", "name": "certs"});
-    let asked = Answer::of(server.local().post("http://x/api/v1/reconcile").json(&ask)).await;
+    let asked = Answer::of(server.local.post("http://x/api/v1/reconcile").json(&ask)).await;
     let id = asked.json()["id"].clone();
     server.app.changes.tell(Change::Reconcile(id.as_str().expect("an id").into()));
     let message = loop {
@@ -180,7 +180,7 @@ async fn only_so_many_streams_are_open_and_a_closed_one_makes_room() {
 #[tokio::test]
 async fn a_wrong_last_event_id_is_said() {
     let server = Server::start(Setup::default()).await;
-    let request = client().get(server.at("/api/v1/stream")).header("last-event-id", "x");
+    let request = server.client.get(server.at("/api/v1/stream")).header("last-event-id", "x");
     assert_eq!(Answer::of(request).await.problem().0, 400);
 }
 
