@@ -37,6 +37,7 @@ use crate::events::EventLog;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::Desired;
+use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use problem::Problem;
 
@@ -45,6 +46,8 @@ pub use socket::{LocalSocket, SocketError};
 
 /// Requests that are answered at the same time, streams aside.
 const MAX_REQUESTS: usize = 512;
+/// Pushes that are read at the same time: anybody may send a body, and a large one.
+const MAX_WEBHOOKS: usize = 16;
 /// Live streams at the same time.
 const MAX_STREAMS: usize = 256;
 /// For one answer to begin.
@@ -60,8 +63,8 @@ pub struct Parts {
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// What is known of the repository.
     pub source: watch::Receiver<model::Source>,
-    /// Has the repository asked at once.
-    pub poll_now: Arc<dyn Fn() + Send + Sync>,
+    /// Tells the source of a push; says whether it looks at the repository now.
+    pub pushed: Arc<dyn Fn(&Push) -> bool + Send + Sync>,
     /// What happened.
     pub events: Arc<EventLog>,
     /// What changes.
@@ -84,6 +87,7 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     parts: Parts,
     requests: Arc<Semaphore>,
+    webhooks: Semaphore,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -95,6 +99,7 @@ impl App {
         Self(Arc::new(Shared {
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            webhooks: Semaphore::new(MAX_WEBHOOKS),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))

@@ -1,7 +1,5 @@
 //! Stand-in.
 
-use std::sync::Arc;
-
 use fluke_model::id::CommitId;
 use fluke_model::snapshot::{Compiler, Model};
 use fluke_model::time::Timestamp;
@@ -13,7 +11,7 @@ pub struct Desired {
     /// Since when.
     pub since: Timestamp,
     /// What it says.
-    pub model: Arc<Model>,
+    pub model: Model,
     /// Makes snapshots of it.
     pub compiler: Compiler,
 }

@@ -77,10 +77,12 @@ impl Server {
             registry,
             desired: desired.subscribe(),
             source: source.subscribe(),
-            poll_now: {
+            pushed: {
                 let polls = polls.clone();
-                Arc::new(move || {
-                    polls.fetch_add(1, Ordering::SeqCst);
+                Arc::new(move |push: &Push| {
+                    let tracked = push.branch == "main";
+                    polls.fetch_add(usize::from(tracked), Ordering::SeqCst);
+                    tracked
                 })
             },
             events,
@@ -115,9 +117,8 @@ impl Server {
     /// Tasks `names` come into force, each for every host, each with one step.
     fn commit(&self, id: &str, names: &[&str]) {
         let tasks = names.iter().map(|name| task(name));
-        let model = Arc::new(Model {
-            tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect(),
-        });
+        let model =
+            Model { tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect() };
         let compiler = Compiler::new(&model, Policy::AlertOnly);
         let (commit, since) = (CommitId::new(id), Timestamp(1_700_000_000_000));
         self.source.send_modify(|source| {

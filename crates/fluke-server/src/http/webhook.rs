@@ -9,9 +9,7 @@ use serde::Serialize;
 use super::api::read_body;
 use super::problem::Problem;
 use super::{App, json};
-use crate::webhook::{self, WebhookError};
-
-const MAX_BODY: usize = 1 << 20;
+use crate::webhook::{self, MAX_BODY, Webhook, WebhookError};
 
 /// What the sender is told; forges show it beside the delivery.
 #[derive(Serialize)]
@@ -25,30 +23,32 @@ pub(super) async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let Some(secret) = &app.webhook_secret else {
-        return Err(Problem::not_configured(
-            "pushes are not taken: set webhook_secret in the git block of the server's config",
-        ));
+    let Ok(_place) = app.0.webhooks.try_acquire() else {
+        return Err(Problem::unavailable("too many pushes at once; send it again in a second"));
     };
     let body = read_body(body, MAX_BODY).await?;
-    let push = match webhook::verify(&headers, &body, secret) {
-        Ok(push) => push,
-        Err(WebhookError::NotAPush) => {
-            let detail = "not a push; nothing to do".into();
-            return Ok(json(StatusCode::OK, &Receipt { polling: false, detail }));
+    let webhook = webhook::verify(&headers, &body, app.webhook_secret.as_deref());
+    Ok(match webhook.map_err(refused)? {
+        Webhook::Push(push) if (app.pushed)(&push) => {
+            let detail = format!("a push to {}: the repository is read now", push.branch);
+            json(StatusCode::ACCEPTED, &Receipt { polling: true, detail })
         }
-        Err(error @ WebhookError::Unauthorized) => {
-            return Err(Problem::unauthorized(error.to_string()));
-        }
-        Err(error) => return Err(Problem::bad_request(error.to_string())),
-    };
-    let tracked = app.source.borrow().branch.clone();
-    if tracked.as_deref() != Some(push.branch.as_str()) {
-        let tracked = tracked.unwrap_or_else(|| "no branch".into());
-        let detail = format!("a push to {}; {tracked} is tracked", push.branch);
-        return Ok(json(StatusCode::OK, &Receipt { polling: false, detail }));
+        Webhook::Push(push) => nothing_to_do(format!("a push to {}, not tracked", push.branch)),
+        Webhook::Ping => nothing_to_do("a ping: the secret is right".into()),
+        Webhook::Ignored { what } => nothing_to_do(format!("{what}, not a push to a branch")),
+    })
+}
+
+fn nothing_to_do(detail: String) -> Response {
+    json(StatusCode::OK, &Receipt { polling: false, detail })
+}
+
+fn refused(error: WebhookError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        WebhookError::NoSecret => Problem::not_configured(detail),
+        WebhookError::Unsigned | WebhookError::Forged => Problem::unauthorized(detail),
+        WebhookError::TooLarge(_) => Problem::too_large(MAX_BODY),
+        WebhookError::Malformed(_) => Problem::bad_request(detail),
     }
-    (app.poll_now)();
-    let detail = format!("a push to {}; the repository is read now", push.branch);
-    Ok(json(StatusCode::ACCEPTED, &Receipt { polling: true, detail }))
 }
