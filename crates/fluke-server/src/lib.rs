@@ -3,7 +3,12 @@
 pub mod alert;
 pub mod changes;
 pub mod events;
+<<<<<<< HEAD
 pub mod http;
+=======
+pub mod folder;
+pub mod git;
+>>>>>>> main
 pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
