@@ -1,6 +1,6 @@
 //! The HTTP side: API, live stream, health, metrics, webhook; over TCP and the local socket.
 //!
-//! Every route stands in [`ROUTES`] with what it asks of its caller; there is no other way to
+//! Every route stands in `ROUTES` with what it asks of its caller; there is no other way to
 //! be served, and one function ([`auth::authorise`]) decides over all of them.
 
 mod api;
@@ -83,8 +83,7 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
-/// What [`App`] points to.
-pub struct Shared {
+struct Shared {
     parts: Parts,
     requests: Arc<Semaphore>,
     webhooks: Semaphore,
