@@ -21,4 +21,5 @@ pub mod trust;
 pub mod alert;
 pub mod changes;
 pub mod events;
+pub mod http;
 pub mod outlets;
