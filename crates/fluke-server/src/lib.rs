@@ -9,5 +9,6 @@ pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
 pub mod source;
+pub mod tls;
 pub mod trust;
 pub mod webhook;
