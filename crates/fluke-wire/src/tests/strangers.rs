@@ -50,12 +50,11 @@ async fn a_server_of_another_kind_is_told_from_ours() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_is_lost_with_a_hint() {
+async fn a_server_that_hangs_up_is_lost() {
     let rude = parrot(b"").await;
-    for (scheme, hint) in [("grpc", "use grpcs://"), ("grpcs", "TLS switched on")] {
+    for scheme in ["grpc", "grpcs"] {
         let error = failure(format!("{scheme}://{rude}")).await;
         assert!(matches!(error, ConnectError::Lost { .. }), "{error:?}");
-        assert!(error.to_string().contains(hint), "{error}");
         assert!(error.is_retryable_soon());
     }
 }
