@@ -1,6 +1,7 @@
 //! `fluke`: one binary that plays every part; the subcommand chooses which.
 #![allow(dead_code)]
 mod cli;
+mod client;
 mod colour;
 mod document;
 mod failure;
