@@ -44,7 +44,14 @@ pub struct Global {
     #[arg(long, global = true, value_name = "URL", env = "FLUKE_SERVER", hide_env_values = true)]
     pub server: Option<String>,
     /// How to print: json and yaml are exactly what the API returns [default: table]
-    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", hide_possible_values = false)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        hide_possible_values = false
+    )]
     pub output: Option<Format>,
     /// Keep watching, and print again on every change
     #[arg(short, long, global = true)]
@@ -348,7 +355,11 @@ impl Command {
         let watchable = matches!(self, Self::Get { .. } | Self::Describe { .. });
         let formattable = !matches!(
             self,
-            Self::Dev(_) | Self::Server(_) | Self::Agent(_) | Self::Fmt(_) | Self::Completions { .. }
+            Self::Dev(_)
+                | Self::Server(_)
+                | Self::Agent(_)
+                | Self::Fmt(_)
+                | Self::Completions { .. }
         );
         if global.watch && !watchable {
             return Some("`--watch` goes with `fluke get` and `fluke describe` only");
@@ -365,6 +376,8 @@ fn event_kind(text: &str) -> Result<EventKind, String> {
     let names = EventKind::ALL.iter().map(|kind| kind.as_str());
     Err(match crate::suggest::nearest(text, names.clone()) {
         Some(near) => format!("there is no such kind; did you mean `{near}`?"),
-        None => format!("there is no such kind; there are {}", names.collect::<Vec<_>>().join(", ")),
+        None => {
+            format!("there is no such kind; there are {}", names.collect::<Vec<_>>().join(", "))
+        }
     })
 }

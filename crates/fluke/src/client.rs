@@ -82,7 +82,11 @@ impl Client {
     }
 
     /// The text that the server answers to `GET path`.
-    pub async fn text(&self, path: &[&str], query: &[(&str, String)]) -> Result<String, ClientError> {
+    pub async fn text(
+        &self,
+        path: &[&str],
+        query: &[(&str, String)],
+    ) -> Result<String, ClientError> {
         let mut url = self.url(path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -103,7 +107,10 @@ impl Client {
     }
 
     /// Asks for a reconcile.
-    pub async fn reconcile(&self, wish: &ReconcileRequest) -> Result<ReconcileAccepted, ClientError> {
+    pub async fn reconcile(
+        &self,
+        wish: &ReconcileRequest,
+    ) -> Result<ReconcileAccepted, ClientError> {
         let request = self.http.request(Method::POST, self.url(&["reconcile"])).json(wish);
         let answer = self.send(request.timeout(ANSWER)).await?;
         let text = self.read(answer).await?;
@@ -179,7 +186,9 @@ fn certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, ClientError> {
     let found = reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|source| ClientError::CaFile { file: name.clone(), source: source.into() })?;
     match found.is_empty() {
-        true => Err(ClientError::CaFile { file: name, source: "there is no certificate in it".into() }),
+        true => {
+            Err(ClientError::CaFile { file: name, source: "there is no certificate in it".into() })
+        }
         false => Ok(found),
     }
 }

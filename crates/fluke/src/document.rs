@@ -53,11 +53,13 @@ impl Document {
             Self::List(items) => write_items(out, "[]", items, depth, |out, item, depth| {
                 item.write_json(out, depth);
             }),
-            Self::Map(entries) => write_items(out, "{}", entries, depth, |out, (key, value), depth| {
-                out.push_str(&quoted(key));
-                out.push_str(if depth.is_some() { ": " } else { ":" });
-                value.write_json(out, depth);
-            }),
+            Self::Map(entries) => {
+                write_items(out, "{}", entries, depth, |out, (key, value), depth| {
+                    out.push_str(&quoted(key));
+                    out.push_str(if depth.is_some() { ": " } else { ":" });
+                    value.write_json(out, depth);
+                })
+            }
             Self::Text(text) => out.push_str(&quoted(text)),
             Self::Null => out.push_str("null"),
             Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),

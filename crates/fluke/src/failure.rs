@@ -75,7 +75,10 @@ impl Failure {
         let Self::Told(story) = self else { return String::new() };
         let mut text = format!("error: {}\n", sanitise::block(&story.what));
         for cause in &story.causes {
-            text.push_str(&format!("  because: {}\n", sanitise::block(cause).replace('\n', "\n    ")));
+            text.push_str(&format!(
+                "  because: {}\n",
+                sanitise::block(cause).replace('\n', "\n    ")
+            ));
         }
         if let Some(help) = &story.help {
             text.push_str(&format!("help: {}\n", sanitise::block(help)));

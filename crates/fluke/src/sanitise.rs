@@ -15,7 +15,12 @@ pub fn line(text: &str) -> String {
 
 /// The first line that says anything.
 pub fn first_line(text: &str) -> String {
-    block(text).lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().replace('\t', " ")
+    block(text)
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+        .replace('\t', " ")
 }
 
 /// Whether a terminal may be led astray by this character.

@@ -135,7 +135,8 @@ fn total(widths: &[Option<usize>]) -> usize {
 fn line(row: &[Cell], widths: &[Option<usize>], colours: bool) -> String {
     let mut line = String::new();
     let mut pending = 0;
-    for (cell, width) in row.iter().zip(widths).filter_map(|(cell, width)| Some((cell, (*width)?))) {
+    for (cell, width) in row.iter().zip(widths).filter_map(|(cell, width)| Some((cell, (*width)?)))
+    {
         let text = cut(&cell.text, width);
         if !text.is_empty() {
             line.push_str(&" ".repeat(pending));

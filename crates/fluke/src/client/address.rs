@@ -39,7 +39,9 @@ impl Server {
             let path = path.strip_prefix("//").unwrap_or(path);
             return match path.starts_with('/') {
                 true => Ok(Self::Unix(path.into())),
-                false => Err(wrong("the path of a socket is absolute: unix:///run/fluke/fluke.sock".into())),
+                false => Err(wrong(
+                    "the path of a socket is absolute: unix:///run/fluke/fluke.sock".into(),
+                )),
             };
         }
         if text.starts_with('/') {
@@ -54,9 +56,9 @@ impl Server {
                 Err(wrong("it holds credentials; put a token into FLUKE_API_TOKEN instead".into()))
             }
             "http" | "https" => Ok(Self::Http(url)),
-            "grpc" | "grpcs" => {
-                Err(wrong("that port is for agents; this wants the HTTP port, http(s)://host:7071".into()))
-            }
+            "grpc" | "grpcs" => Err(wrong(
+                "that port is for agents; this wants the HTTP port, http(s)://host:7071".into(),
+            )),
             other => Err(wrong(format!("`{other}` is not spoken; use unix, http or https"))),
         }
     }
@@ -66,7 +68,9 @@ impl Server {
         match self {
             Self::Http(url) => url.clone(),
             // The name reaches nobody: the socket is the address.
-            Self::Unix(_) => Url::parse("http://localhost").unwrap_or_else(|_| unreachable!("a constant")),
+            Self::Unix(_) => {
+                Url::parse("http://localhost").unwrap_or_else(|_| unreachable!("a constant"))
+            }
         }
     }
 }
@@ -82,7 +86,9 @@ impl fmt::Display for Server {
 
 fn hide_credentials(text: &str) -> String {
     match (text.find("://"), text.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => format!("{}://…{}", &text[..scheme], &text[at..]),
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}://…{}", &text[..scheme], &text[at..])
+        }
         _ => text.to_string(),
     }
 }
@@ -116,7 +122,10 @@ mod tests {
         ] {
             let error = Server::parse(text).expect_err(text).to_string();
             let cause = Server::parse(text).expect_err(text);
-            let all = format!("{error} {}", std::error::Error::source(&cause).map(ToString::to_string).unwrap_or_default());
+            let all = format!(
+                "{error} {}",
+                std::error::Error::source(&cause).map(ToString::to_string).unwrap_or_default()
+            );
             assert!(all.contains(says), "{text}: {all}");
             assert!(!all.contains("secret"), "{all}");
         }

@@ -143,8 +143,7 @@ mod tests {
         ] {
             // In whatever pieces it comes.
             let mut whole = Messages::default();
-            let found: usize =
-                stream.bytes().map(|byte| usize::from(whole.ends_in(&[byte]))).sum();
+            let found: usize = stream.bytes().map(|byte| usize::from(whole.ends_in(&[byte]))).sum();
             assert_eq!(found, ends, "{case}");
             assert_eq!(Messages::default().ends_in(stream.as_bytes()), ends > 0, "{case}");
         }

@@ -173,7 +173,10 @@ impl ClientError {
                 "is it a fluke server, at its HTTP port (7071), and of about the same version? \
                  `curl …/healthz` tells"
             }
-            Self::NotFound { .. } | Self::Refused { .. } | Self::Setup { .. } | Self::TooLong { .. } => {
+            Self::NotFound { .. }
+            | Self::Refused { .. }
+            | Self::Setup { .. }
+            | Self::TooLong { .. } => {
                 return None;
             }
         };
@@ -221,7 +224,8 @@ impl Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let told = |text: &Option<String>| text.as_deref().map(sanitise::line).filter(|t| !t.is_empty());
+        let told =
+            |text: &Option<String>| text.as_deref().map(sanitise::line).filter(|t| !t.is_empty());
         match (told(&self.title), told(&self.detail)) {
             (Some(title), Some(detail)) if detail.contains(&title) => f.write_str(&detail),
             (Some(title), Some(detail)) => write!(f, "{title}: {detail}"),
@@ -282,7 +286,9 @@ fn tls_help(url: &reqwest::Url, error: Option<&rustls::Error>) -> String {
         Some(rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. })) => {
             "the server's certificate has expired: renew it; and is this host's clock right?".into()
         }
-        Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
+        Some(rustls::Error::InvalidCertificate(
+            NotValidForName | NotValidForNameContext { .. },
+        )) => {
             format!(
                 "the server's certificate is not for `{}`: use a name that is in it",
                 url.host_str().unwrap_or_default()

@@ -48,7 +48,8 @@ fn client(server: &str, token: Option<&str>) -> Client {
 
 fn problem(status: u16, title: &str, detail: &str) -> axum::response::Response {
     let status = axum::http::StatusCode::from_u16(status).expect("a status");
-    (status, Json(json!({ "status": status.as_u16(), "title": title, "detail": detail }))).into_response()
+    (status, Json(json!({ "status": status.as_u16(), "title": title, "detail": detail })))
+        .into_response()
 }
 
 fn api() -> Router {
@@ -123,7 +124,10 @@ async fn a_missing_or_wrong_token_is_told_apart_and_never_shown() {
     assert!(text.contains("the token is not known") && text.contains("FLUKE_API_TOKEN"), "{text}");
     assert!(!text.contains("wr0ng"), "{text}");
     assert!(matches!(
-        Client::new(Server::parse("http://h").expect("an address"), Access { token: Some("a\nb".into()), ca_file: None }),
+        Client::new(
+            Server::parse("http://h").expect("an address"),
+            Access { token: Some("a\nb".into()), ca_file: None }
+        ),
         Err(ClientError::UnusableToken)
     ));
 }
@@ -157,7 +161,10 @@ async fn a_server_that_is_not_there_is_told_with_what_to_do() {
     let missing = folder.path().join("none.sock");
     let error = client(&format!("unix://{}", missing.display()), None).text(&["agents"], &[]).await;
     let text = told(error.expect_err("no socket"));
-    assert!(text.contains("could not connect to unix://") && text.contains("is the server running"), "{text}");
+    assert!(
+        text.contains("could not connect to unix://") && text.contains("is the server running"),
+        "{text}"
+    );
 
     let stale = folder.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("a socket"));

@@ -62,7 +62,9 @@ count: 1.5
 
 #[test]
 fn a_lone_value_is_a_document_too() {
-    for (json, text) in [("null", "null\n"), ("[]", "[]\n"), ("\"\"", "\"\"\n"), ("\"a b\"", "a b\n")] {
+    for (json, text) in
+        [("null", "null\n"), ("[]", "[]\n"), ("\"\"", "\"\"\n"), ("\"a b\"", "a b\n")]
+    {
         assert_eq!(yaml::render(&document(json)), text);
     }
 }

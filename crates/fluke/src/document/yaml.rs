@@ -111,7 +111,8 @@ fn plain_or_quoted(text: &str) -> String {
 
 /// Whether every reader takes the bare text for exactly this text.
 fn is_plain(text: &str) -> bool {
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '=');
+    let inside =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '=');
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/'));
     starts_well
         && text.split(' ').all(|word| !word.is_empty() && word.chars().all(inside))

@@ -72,7 +72,10 @@ db-1    drifted  the certific…
 #[test]
 fn colours_do_not_move_columns() {
     let text = fleet().render(Style { colours: true, ..Style::default() }, 2);
-    assert!(text.starts_with("  \u{1b}[1mNAME\u{1b}[0m    \u{1b}[1mSTATUS\u{1b}[0m   "), "{text:?}");
+    assert!(
+        text.starts_with("  \u{1b}[1mNAME\u{1b}[0m    \u{1b}[1mSTATUS\u{1b}[0m   "),
+        "{text:?}"
+    );
     assert!(text.contains("web-01  \u{1b}[32min_sync\u{1b}[0m  env"), "{text:?}");
 }
 
