@@ -1,1 +1,9 @@
-//! .
+//! The server's half of fluke: Git → desired state → reconciliation → events, alerts, API.
+
+pub mod alert;
+pub mod changes;
+pub mod events;
+pub mod reconcile;
+pub mod reconciles;
+pub mod registry;
+pub mod trust;
