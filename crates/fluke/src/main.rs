@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod colour;
 mod commands;
+mod config;
 mod diagnostics;
 mod document;
 mod failure;

@@ -100,8 +100,11 @@ enum Line {
 impl Messages {
     /// Whether a message ends in these bytes.
     fn ends_in(&mut self, bytes: &[u8]) -> bool {
-        // All bytes have to be looked at: `any` would stop at the first end.
-        bytes.iter().fold(false, |ended, byte| self.ends_with(*byte) || ended)
+        let mut ended = false;
+        for byte in bytes {
+            ended |= self.ends_with(*byte);
+        }
+        ended
     }
 
     fn ends_with(&mut self, byte: u8) -> bool {

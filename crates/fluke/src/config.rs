@@ -1,0 +1,3 @@
+//! Config files.
+
+pub mod expand;
