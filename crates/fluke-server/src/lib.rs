@@ -3,6 +3,7 @@
 pub mod alert;
 pub mod changes;
 pub mod events;
+pub mod git;
 pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
