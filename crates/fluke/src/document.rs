@@ -2,11 +2,15 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use crate::sanitise;
 
 pub mod yaml;
+
+/// The deepest nesting that is read.
+const DEEPEST: usize = 128;
 
 /// A JSON value that remembers the order of its keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +19,8 @@ pub enum Document {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// A number as JSON has it.
-    Number(serde_json::Number),
+    /// A number, digit for digit.
+    Number(String),
     /// Text.
     Text(String),
     /// `[…]`
@@ -28,7 +32,7 @@ pub enum Document {
 impl Document {
     /// Reads JSON.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+        read(serde_json::from_str(json)?, 0)
     }
 
     /// JSON over several lines, for people; ends with a newline.
@@ -63,7 +67,7 @@ impl Document {
             Self::Text(text) => out.push_str(&quoted(text)),
             Self::Null => out.push_str("null"),
             Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Self::Number(number) => out.push_str(&number.to_string()),
+            Self::Number(number) => out.push_str(number),
         }
     }
 }
@@ -118,59 +122,54 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-impl<'de> Deserialize<'de> for Document {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reader)
+/// Numbers keep their digits, and maps their order, because neither is read as anything else.
+fn read(raw: &RawValue, depth: usize) -> Result<Document, serde_json::Error> {
+    let text = raw.get();
+    if depth > DEEPEST {
+        return Err(Error::custom("nested too deeply"));
+    }
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let Entries(entries) = serde_json::from_str(text)?;
+            let read = |(key, value)| Ok((key, read(value, depth + 1)?));
+            Ok(Document::Map(entries.into_iter().map(read).collect::<Result<_, _>>()?))
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text)?;
+            let read = |item| read(item, depth + 1);
+            Ok(Document::List(items.into_iter().map(read).collect::<Result<_, _>>()?))
+        }
+        Some(b'"') => Ok(Document::Text(serde_json::from_str(text)?)),
+        Some(b'n') => Ok(Document::Null),
+        Some(b't' | b'f') => Ok(Document::Bool(serde_json::from_str(text)?)),
+        _ => Ok(Document::Number(text.to_string())),
     }
 }
 
-struct Reader;
+/// The entries of an object, in their order.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Document;
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(EntriesVisitor)
+    }
+}
+
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Entries<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+        f.write_str("a JSON object")
     }
 
-    fn visit_unit<E>(self) -> Result<Document, E> {
-        Ok(Document::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Document, E> {
-        Ok(Document::Bool(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Document, E> {
-        Ok(Document::Number(value.into()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Document, E> {
-        Ok(Document::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Document, E> {
-        Ok(serde_json::Number::from_f64(value).map_or(Document::Null, Document::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Document, E> {
-        Ok(Document::Text(value.to_string()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Document, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = from.next_element()? {
-            items.push(item);
-        }
-        Ok(Document::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Document, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = from.next_entry()? {
             entries.push(entry);
         }
-        Ok(Document::Map(entries))
+        Ok(Entries(entries))
     }
 }
 

@@ -33,6 +33,18 @@ fn json_keeps_keys_in_the_order_of_the_server() {
 }
 
 #[test]
+fn numbers_keep_every_digit() {
+    let number = "123456789012345678901234567890.10";
+    assert_eq!(document(number).to_json_line(), format!("{number}\n"));
+}
+
+#[test]
+fn what_is_nested_too_deeply_is_refused() {
+    let json = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(Document::parse(&json).is_err());
+}
+
+#[test]
 fn yaml_reads_as_a_person_would_write_it() {
     let document = document(
         r#"{"agents":[{"name":"web-01","labels":{"role":"web"},"steps":[],"seen":"2026-01-02T03:04:05Z"},
@@ -87,7 +99,7 @@ fn any_document() -> impl Strategy<Value = Document> {
     let leaf = prop_oneof![
         Just(Document::Null),
         any::<bool>().prop_map(Document::Bool),
-        any::<i32>().prop_map(|n| Document::Number(n.into())),
+        any::<i32>().prop_map(|n| Document::Number(n.to_string())),
         any_text().prop_map(Document::Text),
     ];
     leaf.prop_recursive(4, 40, 5, |inner| {
@@ -103,7 +115,7 @@ fn from_yaml(yaml: &Yaml<'_>) -> Document {
     match yaml {
         Yaml::Value(Scalar::Null) => Document::Null,
         Yaml::Value(Scalar::Boolean(value)) => Document::Bool(*value),
-        Yaml::Value(Scalar::Integer(number)) => Document::Number((*number).into()),
+        Yaml::Value(Scalar::Integer(number)) => Document::Number(number.to_string()),
         Yaml::Value(Scalar::String(text)) => Document::Text(text.to_string()),
         Yaml::Sequence(items) => Document::List(items.iter().map(from_yaml).collect()),
         Yaml::Mapping(entries) => {

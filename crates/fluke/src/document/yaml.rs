@@ -77,7 +77,7 @@ fn inline(scalar: &Document) -> String {
     match scalar {
         Document::Null => "null".into(),
         Document::Bool(value) => value.to_string(),
-        Document::Number(number) => number.to_string(),
+        Document::Number(number) => number.clone(),
         Document::Text(text) => plain_or_quoted(text),
         Document::List(_) => "[]".into(),
         Document::Map(_) => "{}".into(),
