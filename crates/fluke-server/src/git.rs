@@ -340,8 +340,9 @@ impl Mirror {
         GitError::Storage { directory: self.directory(), detail }
     }
 
-    fn damaged(&self, detail: String) -> GitError {
-        GitError::Mirror { directory: self.directory(), detail }
+    /// What to say of a mirror that does not hold what it should.
+    pub(crate) fn damaged(&self, detail: impl Into<String>) -> GitError {
+        GitError::Mirror { directory: self.directory(), detail: detail.into() }
     }
 }
 

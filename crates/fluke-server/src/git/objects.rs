@@ -183,7 +183,7 @@ mod tests {
         let mut mirror = Mirror::new(repository.config());
         mirror.checkout(&manifests()).await.expect("a checkout");
         let mut objects = Objects::default();
-        let mut read = |objects: &mut Objects| {
+        let read = |objects: &mut Objects| {
             let names = ["refs/fluke/tip:a.fluke.hcl"; 300];
             let headers = objects.headers(&mirror.program, &names).expect("headers");
             assert!(headers.iter().flatten().all(|header| header.size == 3));

@@ -185,7 +185,12 @@ impl GitTree {
             store.directories.retain(|id, _| walk.seen.contains(id));
         }
         walk.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(Self { entries: walk.entries, skipped: walk.skipped, store: store.clone(), damaged: AtomicBool::new(false) })
+        Ok(Self {
+            entries: walk.entries,
+            skipped: walk.skipped,
+            store: store.clone(),
+            damaged: AtomicBool::new(false),
+        })
     }
 
     /// Reads the files whose paths are `wanted` ahead, all at once. Blocking.
