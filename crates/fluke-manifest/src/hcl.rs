@@ -4,5 +4,6 @@ pub mod ast;
 pub(crate) mod lexer;
 mod parser;
 pub mod problem;
+pub mod source;
 
 pub use parser::{Parsed, parse, parse_expression, parse_template};

@@ -2,5 +2,7 @@
 //!
 //! Knows nothing of Git, disks or agents: it takes a [`tree::Tree`] and gives back values.
 
+pub mod fmt;
 pub mod hcl;
+pub mod render;
 pub mod tree;

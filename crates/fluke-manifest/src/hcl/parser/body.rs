@@ -46,6 +46,8 @@ impl Parser<'_> {
             }
         }
         self.refuse_duplicates(&mut body.attributes);
+        body.attributes.shrink_to_fit();
+        body.blocks.shrink_to_fit();
     }
 
     fn not_an_item(&mut self, in_block: bool) {
@@ -152,8 +154,9 @@ impl Parser<'_> {
     /// From the first label or the brace on.
     fn block(&mut self, kind: Token) -> Outcome<Block> {
         self.count(BLOCK_NODES)?;
-        let mut labels = Vec::new();
+        let mut labels = Vec::with_capacity(1);
         let open = loop {
+            self.count(1)?;
             match self.token.kind {
                 Kind::OpenBrace => break self.advance(),
                 Kind::Name => {
@@ -236,7 +239,7 @@ impl Parser<'_> {
         }
         let name = self.advance();
         match self.token.kind {
-            Kind::Assign => body.attributes.push(self.attribute(name)?),
+            Kind::Assign => body.attributes = vec![self.attribute(name)?],
             Kind::OpenBrace | Kind::OpenQuote | Kind::Name => {
                 let span = name.span.to(self.token.span);
                 let problem = Problem::new(span, "a block on one line holds one attribute only")

@@ -58,6 +58,7 @@ impl Parser<'_> {
                 return Err(self.expected_between(open, what));
             }
         }
+        items.shrink_to_fit();
         self.height = tallest;
         Ok((items, expand))
     }
@@ -130,6 +131,7 @@ impl Parser<'_> {
                 Err(Told) => return Err(Told),
             }
         }
+        items.shrink_to_fit();
         self.height = tallest;
         Ok(ExprKind::Object(items))
     }

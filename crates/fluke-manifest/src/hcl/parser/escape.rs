@@ -10,7 +10,7 @@ use crate::hcl::lexer::{Kind, Token};
 use crate::hcl::problem::Problem;
 
 /// The text in Unicode's normal form C, as all text of the language is.
-pub(super) fn normalized(text: String) -> Box<str> {
+pub(super) fn normalized(text: Cow<str>) -> Box<str> {
     if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
         return text.into();
     }

@@ -3,6 +3,8 @@
 //! A template is read in three passes: to flat pieces (strip markers applied), then the indent of
 //! `<<-` is taken off the pieces that begin a line, then `if` and `for` directives are paired.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::collection::ForHead;
@@ -13,8 +15,8 @@ use crate::hcl::lexer::{Kind, Token};
 use crate::hcl::problem::Problem;
 
 /// One token's worth of template.
-enum Piece {
-    Text(String),
+enum Piece<'t> {
+    Text(Cow<'t, str>),
     Interpolation(Expr),
     If { condition: Expr, span: Span },
     For { head: Box<ForHead>, span: Span },
@@ -32,13 +34,24 @@ enum Frame {
     Lines { depth: usize },
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
     /// `"…"`
     pub(super) fn quoted_template(&mut self) -> Outcome<Expr> {
         let depth = self.lexer.depth();
         let open = self.advance();
+        let mut pieces = Vec::new();
+        if self.token.kind == Kind::QuotedText {
+            let token = self.advance();
+            let text = self.unescape(token);
+            if self.token.kind == Kind::CloseQuote {
+                self.advance();
+                let parts = vec![Part::Literal(normalized(text))];
+                return self.leaf(ExprKind::Template(parts), self.since(open.span));
+            }
+            pieces.push(Piece::Text(text));
+        }
         let frame = Frame::Quote { open: open.span.start, depth: depth - 1 };
-        let (pieces, tallest) = self.pieces(Kind::CloseQuote, frame)?;
+        let tallest = self.pieces(&mut pieces, Kind::CloseQuote, frame)?;
         let span = self.since(open.span);
         let parts = self.parts(pieces)?;
         self.node(ExprKind::Template(parts), span, tallest.max(self.height))
@@ -48,7 +61,8 @@ impl Parser<'_> {
     pub(super) fn heredoc(&mut self) -> Outcome<Expr> {
         let depth = self.lexer.depth();
         let open = self.advance();
-        let (mut pieces, tallest) = self.pieces(Kind::CloseHeredoc, Frame::Lines { depth })?;
+        let mut pieces = Vec::new();
+        let tallest = self.pieces(&mut pieces, Kind::CloseHeredoc, Frame::Lines { depth })?;
         if self.text(open.span).starts_with("<<-") {
             take_indent_off(&mut pieces);
         }
@@ -59,33 +73,35 @@ impl Parser<'_> {
 
     /// A template that is all of the text.
     pub(super) fn bare_template(&mut self) -> Outcome<Vec<Part>> {
-        let (pieces, _) = self.pieces(Kind::End, Frame::Lines { depth: 0 })?;
+        let mut pieces = Vec::new();
+        self.pieces(&mut pieces, Kind::End, Frame::Lines { depth: 0 })?;
         self.parts(pieces)
     }
 
-    /// All pieces up to `end`, which is taken, and how tall the tallest expression is.
-    fn pieces(&mut self, end: Kind, frame: Frame) -> Outcome<(Vec<Piece>, u32)> {
-        let mut pieces = Vec::new();
+    /// Adds all pieces up to `end`, which is taken; gives how tall the tallest expression is.
+    fn pieces(&mut self, pieces: &mut Vec<Piece<'t>>, end: Kind, frame: Frame) -> Outcome<u32> {
         let mut tallest = 0;
         let mut strip = false;
         loop {
             let kind = self.token.kind;
             if kind == end {
                 self.advance();
-                return Ok((pieces, tallest));
+                return Ok(tallest);
             }
             match kind {
                 Kind::QuotedText | Kind::PlainText => {
                     let token = self.advance();
-                    let text = self.unescape(token);
-                    let text = if strip { text.trim_start() } else { &text };
-                    pieces.push(Piece::Text(text.into()));
-                    strip = false;
+                    let mut text = self.unescape(token);
+                    if std::mem::take(&mut strip) {
+                        cut(&mut text, |text| text.trim_start());
+                    }
+                    self.count(1)?;
+                    pieces.push(Piece::Text(text));
                 }
                 Kind::OpenInterpolation | Kind::OpenDirective => {
                     let before = self.text(self.token.span).ends_with('~');
                     if let (true, Some(Piece::Text(text))) = (before, pieces.last_mut()) {
-                        text.truncate(text.trim_end().len());
+                        cut(text, |text| text.trim_end());
                     }
                     self.count(1)?;
                     let (piece, behind) = self.sequence(frame)?;
@@ -101,7 +117,8 @@ impl Parser<'_> {
 
     /// `${ … }` or `%{ … }`, and whether it ends with a strip marker. A sequence with a mistake
     /// gives no piece.
-    fn sequence(&mut self, frame: Frame) -> Outcome<(Option<Piece>, bool)> {
+    fn sequence(&mut self, frame: Frame) -> Outcome<(Option<Piece<'t>>, bool)> {
+        let told = self.lexer.problem_count();
         let open = self.advance();
         let read = |parser: &mut Self| match open.kind {
             Kind::OpenInterpolation => parser.interpolation(open),
@@ -110,13 +127,13 @@ impl Parser<'_> {
         match self.with_newlines(false, read) {
             Ok((piece, strip)) => Ok((Some(piece), strip)),
             Err(Told) => {
-                self.skip_sequence(open, frame)?;
+                self.skip_sequence(open, frame, told)?;
                 Ok((None, false))
             }
         }
     }
 
-    fn interpolation(&mut self, open: Token) -> Outcome<(Piece, bool)> {
+    fn interpolation(&mut self, open: Token) -> Outcome<(Piece<'t>, bool)> {
         let expr = self.expression()?;
         let strip = self.end_of_sequence(open)?;
         Ok((Piece::Interpolation(expr), strip))
@@ -127,16 +144,13 @@ impl Parser<'_> {
         if let Some(close) = self.take(Kind::CloseTemplate) {
             return Ok(close.span.end - close.span.start == 2);
         }
-        if matches!(self.token.kind, Kind::OpenQuote | Kind::End | Kind::CloseBrace) {
-            return Err(self.unclosed(open.span));
-        }
         let sign = &self.text(open.span)[..1];
         let help =
             format!("if `{sign}{{` is meant as it is (for a shell, say), write `{sign}{sign}{{`");
         Err(self.expected_because("an operator or `}`", help))
     }
 
-    fn directive(&mut self, open: Token) -> Outcome<(Piece, bool)> {
+    fn directive(&mut self, open: Token) -> Outcome<(Piece<'t>, bool)> {
         self.height = 0;
         let words = "`if`, `else`, `endif`, `for` or `endfor`";
         if self.peek() != Kind::Name {
@@ -170,29 +184,31 @@ impl Parser<'_> {
         Ok((piece, strip))
     }
 
-    /// After a mistake in a sequence: behind its end if that is near, else behind its line.
-    fn skip_sequence(&mut self, open: Token, frame: Frame) -> Outcome<()> {
-        let told = self.lexer.problem_count();
-        if self.skip_to_sequence_end(told) {
+    /// After a mistake in a sequence: behind its end if that is near. Else having no end is the
+    /// mistake, whatever was told since, and reading goes on behind the line.
+    fn skip_sequence(&mut self, open: Token, frame: Frame, told: usize) -> Outcome<()> {
+        if self.skip_to_sequence_end() {
             return Ok(());
         }
         self.lexer.forget_problems_since(told);
+        let sign = self.quoted(open.span);
+        let help = "end it with `}` on the same line";
+        self.report(Problem::new(open.span, format!("this {sign} is never closed")).help(help));
+        let (from, depth) = match frame {
+            Frame::Quote { open, depth } => (open, depth),
+            Frame::Lines { depth } => (open.span.start, depth),
+        };
+        self.lexer.skip_line(from, depth);
+        self.load();
         match frame {
-            Frame::Quote { open, depth } => {
-                self.lexer.skip_line(open, depth);
-                self.load();
-                Err(Told)
-            }
-            Frame::Lines { depth } => {
-                self.lexer.skip_line(open.span.start, depth);
-                self.load();
-                Ok(())
-            }
+            Frame::Quote { .. } => Err(Told),
+            Frame::Lines { .. } => Ok(()),
         }
     }
 
     /// Skips behind the end of the sequence unless that leads into other items or strings.
-    fn skip_to_sequence_end(&mut self, told: usize) -> bool {
+    fn skip_to_sequence_end(&mut self) -> bool {
+        let told = self.lexer.problem_count();
         let mut open = 0usize;
         loop {
             match self.token.kind {
@@ -218,11 +234,11 @@ impl Parser<'_> {
     }
 
     /// Pairs the directives, joins neighbouring texts.
-    fn parts(&mut self, pieces: Vec<Piece>) -> Outcome<Vec<Part>> {
+    fn parts(&mut self, pieces: Vec<Piece<'t>>) -> Outcome<Vec<Part>> {
         self.height = 0;
         let lone = matches!(pieces[..], [Piece::Interpolation(_)]);
         let mut pieces = pieces.into_iter();
-        let mut parts = Vec::new();
+        let mut parts = Vec::with_capacity(pieces.len());
         while let Some(stop) = self.parts_until_stop(&mut pieces, &mut parts)? {
             let (word, span) = stop.name();
             let message = format!("`%{{ {word} }}` without a beginning");
@@ -241,10 +257,10 @@ impl Parser<'_> {
     /// Adds parts up to an `else` or end, which is given back.
     fn parts_until_stop(
         &mut self,
-        pieces: &mut std::vec::IntoIter<Piece>,
+        pieces: &mut std::vec::IntoIter<Piece<'t>>,
         parts: &mut Vec<Part>,
     ) -> Outcome<Option<Stop>> {
-        let mut text = String::new();
+        let mut text = Cow::Borrowed("");
         let mut tallest = 0;
         let stop = loop {
             let piece = match pieces.next() {
@@ -253,7 +269,7 @@ impl Parser<'_> {
                     continue;
                 }
                 Some(Piece::Text(more)) => {
-                    text.push_str(&more);
+                    text.to_mut().push_str(&more);
                     continue;
                 }
                 other => other,
@@ -278,6 +294,7 @@ impl Parser<'_> {
                 None => break None,
             }
         };
+        parts.shrink_to_fit();
         self.height = tallest + 1;
         Ok(stop)
     }
@@ -286,7 +303,7 @@ impl Parser<'_> {
         &mut self,
         condition: Expr,
         open: Span,
-        pieces: &mut std::vec::IntoIter<Piece>,
+        pieces: &mut std::vec::IntoIter<Piece<'t>>,
     ) -> Outcome<Part> {
         let mut yes = Vec::new();
         let mut no = Vec::new();
@@ -307,7 +324,7 @@ impl Parser<'_> {
         &mut self,
         head: ForHead,
         open: Span,
-        pieces: &mut std::vec::IntoIter<Piece>,
+        pieces: &mut std::vec::IntoIter<Piece<'t>>,
     ) -> Outcome<Part> {
         let mut body = Vec::new();
         let ForHead { key_name, value_name, collection } = head;
@@ -349,6 +366,14 @@ impl Stop {
     }
 }
 
+/// Keeps a part of the text only.
+fn cut<'t>(text: &mut Cow<'t, str>, part: impl Fn(&str) -> &str) {
+    match text {
+        Cow::Borrowed(all) => *all = part(all),
+        Cow::Owned(all) => *all = part(all).to_owned(),
+    }
+}
+
 /// Takes the smallest indent of all lines off every line. What counts is the text as it is
 /// after strip markers; lines of white space alone do not count.
 fn take_indent_off(pieces: &mut [Piece]) {
@@ -366,7 +391,7 @@ fn take_indent_off(pieces: &mut [Piece]) {
             let unindented = text.trim_start();
             if !unindented.is_empty() || !ends_line {
                 let indent = &text[..text.len() - unindented.len()];
-                smallest = smallest.min(indent.graphemes(true).count());
+                smallest = smallest.min(columns(indent));
                 indented.push(at);
             }
         }
@@ -374,8 +399,28 @@ fn take_indent_off(pieces: &mut [Piece]) {
     }
     for at in indented {
         if let Piece::Text(text) = &mut pieces[at] {
-            let cut: usize = text.graphemes(true).take(smallest).map(str::len).sum();
-            text.drain(..cut);
+            let indent = bytes_of_columns(text, smallest);
+            cut(text, |text| &text[indent..]);
         }
+    }
+}
+
+fn is_plain_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// How many characters people would count.
+fn columns(space: &str) -> usize {
+    match space.as_bytes().iter().all(is_plain_space) {
+        true => space.len(),
+        false => space.graphemes(true).count(),
+    }
+}
+
+/// How many bytes the first `columns` characters take.
+fn bytes_of_columns(text: &str, columns: usize) -> usize {
+    match text.as_bytes().iter().take(columns).all(is_plain_space) {
+        true => columns.min(text.len()),
+        false => text.graphemes(true).take(columns).map(str::len).sum(),
     }
 }
