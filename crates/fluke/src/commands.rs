@@ -1,6 +1,7 @@
 //! What each command does, one file a command.
 
 pub mod describe;
+pub mod fmt;
 pub mod get;
 pub mod reconcile;
 pub mod show;
@@ -19,6 +20,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Get { what } => in_runtime(get::run(what, &global)),
         Command::Describe { what } => in_runtime(describe::run(what, &global)),
         Command::Reconcile(args) => in_runtime(reconcile::run(args, &global)),
+        Command::Fmt(args) => fmt::run(&args, &global),
         Command::Version => version(&global),
         Command::Completions { shell } => completions(shell),
         _ => Err(Failure::new("not there yet")),

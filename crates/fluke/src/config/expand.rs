@@ -131,8 +131,10 @@ impl Expander<'_> {
     fn value(&mut self, name: &str, span: Span) -> Option<String> {
         let value = (self.environment)(name);
         if value.is_none() {
-            let problem = Problem::new(span, format!("the environment variable `{name}` is not set"));
-            self.problems.push(problem.help("set it before fluke starts, or write `$$` for a dollar"));
+            let problem =
+                Problem::new(span, format!("the environment variable `{name}` is not set"));
+            self.problems
+                .push(problem.help("set it before fluke starts, or write `$$` for a dollar"));
         }
         value
     }
@@ -140,7 +142,9 @@ impl Expander<'_> {
 
 /// The longest name of a variable that `text` begins with.
 fn leading_name(text: &str) -> &str {
-    let is_name = |(at, c): &(usize, char)| c.is_ascii_alphabetic() || *c == '_' || (*at > 0 && c.is_ascii_digit());
+    let is_name = |(at, c): &(usize, char)| {
+        c.is_ascii_alphabetic() || *c == '_' || (*at > 0 && c.is_ascii_digit())
+    };
     let end = text.char_indices().find(|part| !is_name(part)).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }

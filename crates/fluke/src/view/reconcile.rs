@@ -51,8 +51,7 @@ pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
         .filter(|step| step.outcome.is_some_and(|outcome| !outcome.is_failure()))
         .count();
     let (failed, offline) = (with(ReconcileState::Failed), with(ReconcileState::Offline));
-    let mut parts =
-        vec![format!("{} in sync", count(with(ReconcileState::Done), "agent"))];
+    let mut parts = vec![format!("{} in sync", count(with(ReconcileState::Done), "agent"))];
     parts.push(format!("{} applied", count(applied, "step")));
     if failed > 0 {
         parts.push(format!("{} failed", count(failed, "agent")));

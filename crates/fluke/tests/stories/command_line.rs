@@ -167,7 +167,8 @@ web-01  certs  shell.renew  alert_only  drifted  -      expires soon
 #[test]
 fn json_and_yaml_are_what_the_api_returned() {
     let server = Server::start();
-    let json: Value = serde_json::from_str(&out(&server.fluke("get agents -o json"))).expect("JSON");
+    let json: Value =
+        serde_json::from_str(&out(&server.fluke("get agents -o json"))).expect("JSON");
     assert_eq!(json, json!({ "agents": [agent()] }));
     let yaml = out(&server.fluke("-o yaml get agents"));
     assert!(yaml.contains("    new_key: from a newer server\n"), "{yaml}");
@@ -176,7 +177,9 @@ fn json_and_yaml_are_what_the_api_returned() {
 #[test]
 fn colours_come_when_they_are_asked_for() {
     let server = Server::start();
-    assert!(out(&server.fluke("get agents --colour always")).contains("\u{1b}[33mdrifted\u{1b}[0m"));
+    assert!(
+        out(&server.fluke("get agents --colour always")).contains("\u{1b}[33mdrifted\u{1b}[0m")
+    );
     let mut command = server.command("get agents");
     assert!(!out(&command.env("NO_COLOR", "1").output().expect("runs")).contains('\u{1b}'));
 }
@@ -233,10 +236,14 @@ fn a_reader_that_leaves_early_is_no_trouble() {
 
 #[test]
 fn nobody_to_talk_to_is_told_with_what_to_do() {
-    let output = fluke("get agents --server unix:///nonexistent/fluke.sock").output().expect("runs");
+    let output =
+        fluke("get agents --server unix:///nonexistent/fluke.sock").output().expect("runs");
     assert_eq!(output.status.code(), Some(1));
     let text = err(&output);
-    assert!(text.starts_with("error: could not connect to unix:///nonexistent/fluke.sock\n"), "{text}");
+    assert!(
+        text.starts_with("error: could not connect to unix:///nonexistent/fluke.sock\n"),
+        "{text}"
+    );
     assert!(text.contains("\nhelp: "), "{text}");
 }
 

@@ -112,7 +112,9 @@ z = "%{ if true }$TOKEN%{ endif }%{ for n in [] }$TOKEN%{ endfor }"
 fn only_strings_see_the_environment() {
     let (body, problems) = expanded("x = TOKEN\n");
     assert_eq!(problems, []);
-    assert!(matches!(&body.attributes[0].value.kind, ExprKind::Variable(name) if &**name == "TOKEN"));
+    assert!(
+        matches!(&body.attributes[0].value.kind, ExprKind::Variable(name) if &**name == "TOKEN")
+    );
 }
 
 proptest! {
