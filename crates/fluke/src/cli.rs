@@ -44,14 +44,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "URL", env = "FLUKE_SERVER", hide_env_values = true)]
     pub server: Option<String>,
     /// How to print: json and yaml are exactly what the API returns [default: table]
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_enum,
-        value_name = "FORMAT",
-        hide_possible_values = false
-    )]
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,
     /// Keep watching, and print again on every change
     #[arg(short, long, global = true)]
@@ -71,22 +64,22 @@ pub struct Global {
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    // For people.
     Table,
-    /// What the API returns.
+    // What the API returns.
     Json,
-    /// The same value as YAML.
+    // The same value as YAML.
     Yaml,
 }
 
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Colour {
-    /// On a terminal.
+    // On a terminal.
     Auto,
-    /// In a pipe too.
+    // In a pipe too.
     Always,
-    /// Not at all.
+    // Not at all.
     Never,
 }
 
@@ -193,14 +186,8 @@ pub struct AgentArgs {
     /// Server's address for agents: grpcs://host:7070, or grpc:// without TLS
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// Token that the server knows
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "FLUKE_TOKEN",
-        hide_env_values = true,
-        required_unless_present = "config"
-    )]
+    /// Token that the server knows; also taken from FLUKE_TOKEN
+    #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
     /// Be a proxy node
     #[arg(long)]

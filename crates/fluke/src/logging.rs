@@ -40,8 +40,12 @@ pub enum LogFormat {
 
 impl Level {
     /// All, with the names used in configs.
-    pub const ALL: [(&str, Level); 4] =
-        [("debug", Self::Debug), ("info", Self::Info), ("warn", Self::Warn), ("error", Self::Error)];
+    pub const ALL: &[(&str, Level)] = &[
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("warn", Self::Warn),
+        ("error", Self::Error),
+    ];
 
     /// Libraries say too much below `warn`; `RUST_LOG` has the last word.
     fn filter(self) -> &'static str {
@@ -56,12 +60,13 @@ impl Level {
 
 impl LogFormat {
     /// All, with the names used in configs.
-    pub const ALL: [(&str, LogFormat); 2] = [("text", Self::Text), ("json", Self::Json)];
+    pub const ALL: &[(&str, LogFormat)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
 /// Starts to log; a second call changes nothing.
 pub fn start(config: LogConfig) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(config.level.filter()));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(config.level.filter()));
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // Another logger that is there already is as good.
@@ -81,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_level_is_a_filter() {
-        for (name, level) in Level::ALL {
+        for &(name, level) in Level::ALL {
             let filter = EnvFilter::try_new(level.filter()).expect(name);
             assert!(filter.to_string().contains(name) || level == Level::Warn, "{name}: {filter}");
         }

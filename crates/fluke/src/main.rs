@@ -12,6 +12,7 @@ mod diagnostics;
 mod document;
 mod failure;
 mod live;
+mod logging;
 mod report;
 mod sanitise;
 mod screen;

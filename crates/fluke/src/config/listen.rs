@@ -51,15 +51,20 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, InvalidListen> {
         let wrong = |problem| InvalidListen { given: text.to_string(), problem };
-        let (host, port) = text.rsplit_once(':').ok_or(wrong("it has no port; write host:port, or :port"))?;
+        let (host, port) =
+            text.rsplit_once(':').ok_or(wrong("it has no port; write host:port, or :port"))?;
         let port = port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?;
         let host = match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
             Some(Some(inner)) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
             Some(_) => return Err(wrong("what is in brackets is no IPv6 address")),
-            None if host.contains(':') => return Err(wrong("an IPv6 address stands in brackets: [::1]:7070")),
+            None if host.contains(':') => {
+                return Err(wrong("an IPv6 address stands in brackets: [::1]:7070"));
+            }
             None => host,
         };
-        if host.contains(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%'))) {
+        if host.contains(|c: char| {
+            !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%'))
+        }) {
             return Err(wrong("its host is neither a name nor an IP address"));
         }
         Ok(Self { host: (!host.is_empty() && host != "*").then(|| host.to_string()), port })
@@ -79,7 +84,10 @@ mod tests {
             ("fluke.example:7070", vec!["fluke.example:7070"]),
         ] {
             let listen: Listen = text.parse().expect(text);
-            assert_eq!((listen.candidates(), listen.to_string().as_str()), (bound.iter().map(ToString::to_string).collect(), text));
+            assert_eq!(
+                (listen.candidates(), listen.to_string().as_str()),
+                (bound.iter().map(ToString::to_string).collect(), text)
+            );
         }
     }
 
