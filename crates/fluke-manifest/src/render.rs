@@ -9,15 +9,12 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 use fluke_model::diagnostic::{Diagnostic, Severity};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Every diagnostic with its source lines and carets, with a blank line between two.
+/// Every diagnostic with its source lines and carets, a blank line between two, a line end at
+/// the end.
 pub fn to_text(diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    let mut text = String::new();
-    for diagnostic in diagnostics {
-        text.push_str(&renderer.render(&[group(diagnostic)]));
-        text.push_str("\n\n");
-    }
-    text
+    let shown = diagnostics.iter().map(|diagnostic| renderer.render(&[group(diagnostic)]) + "\n");
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 fn group(diagnostic: &Diagnostic) -> Group<'static> {

@@ -232,6 +232,11 @@ impl<'t> Lexer<'t> {
         self.text[at as usize..].starts_with(text)
     }
 
+    /// The first character at or behind `at` that is not white space.
+    pub fn first_char_behind(&self, at: u32) -> Option<char> {
+        self.text[at as usize..].chars().find(|c| !c.is_whitespace())
+    }
+
     /// Whether `name =` stands at `at`.
     pub fn attribute_starts_at(&self, at: u32) -> bool {
         let rest = &self.text[at as usize..];

@@ -7,7 +7,7 @@ use crate::hcl::ast::{Attribute, Block, Body, Ident, Span};
 use crate::hcl::lexer::{Kind, Token};
 use crate::hcl::problem::Problem;
 
-const ONE_A_LINE: &str = "one attribute a line: put each on a line of its own";
+const ONE_A_LINE: &str = "write one attribute a line";
 
 /// Up to here, comparing all names with each other is quicker than a map.
 const FEW_ATTRIBUTES: usize = 16;
@@ -38,7 +38,7 @@ impl Parser<'_> {
                     break;
                 }
                 Kind::Name => {
-                    if self.item(body).is_err() {
+                    if self.item(body, open.is_some()).is_err() {
                         self.skip_item(open.is_some());
                     }
                 }
@@ -73,29 +73,29 @@ impl Parser<'_> {
         self.skip_item(in_block);
     }
 
-    fn item(&mut self, body: &mut Body) -> Outcome<()> {
+    fn item(&mut self, body: &mut Body, in_block: bool) -> Outcome<()> {
         let name = self.advance();
         match self.token.kind {
             Kind::Assign => {
                 body.attributes.push(self.attribute(name)?);
-                self.end_of_attribute()
+                self.end_of_attribute(in_block)
             }
-            Kind::OpenBrace | Kind::OpenQuote | Kind::Name => {
+            Kind::OpenBrace | Kind::OpenQuote | Kind::Name | Kind::WrongQuotes => {
                 let block = self.nested(|parser| parser.block(name))?;
                 body.blocks.push(block);
-                self.end_of_block()
+                self.end_of_block(in_block)
             }
             _ => Err(self.neither_attribute_nor_block(name)),
         }
     }
 
     fn neither_attribute_nor_block(&mut self, name: Token) -> Told {
-        let name = self.quoted(name.span);
-        let what = format!("`=` or `{{` behind {name}");
+        let name = self.shown(name.span);
+        let what = format!("`=` or `{{` behind `{name}`");
         let help = match self.token.kind {
-            Kind::Colon => format!("attributes are set with `=`: {name} = …"),
+            Kind::Colon => format!("attributes are set with `=`: `{name} = …`"),
             Kind::Dot => "the name of an attribute has no dots".into(),
-            _ => format!("write {name} = … for an attribute, {name} {{ … }} for a block"),
+            _ => format!("write `{name} = …` for an attribute, `{name} {{ … }}` for a block"),
         };
         self.expected_because(&what, help)
     }
@@ -108,46 +108,45 @@ impl Parser<'_> {
         Ok(Attribute { name: self.ident(name), value })
     }
 
-    fn end_of_attribute(&mut self) -> Outcome<()> {
-        match self.token.kind {
-            Kind::Newline => self.advance(),
-            Kind::End => return Ok(()),
-            Kind::Comma => {
-                return Err(self.expected_because(
-                    "a new line behind the attribute",
-                    format!("no commas between attributes; {ONE_A_LINE}"),
-                ));
-            }
-            Kind::CloseBrace => {
-                self.expected_because(
-                    "a new line behind the attribute",
-                    "the closing brace of a block of several lines stands on its own line",
-                );
-                return Ok(());
-            }
-            Kind::Name | Kind::OpenQuote => {
-                return Err(self.expected_because("a new line behind the attribute", ONE_A_LINE));
-            }
-            _ => return Err(self.expected("an operator or a new line behind the value")),
-        };
-        Ok(())
-    }
-
-    fn end_of_block(&mut self) -> Outcome<()> {
+    fn end_of_attribute(&mut self, in_block: bool) -> Outcome<()> {
+        let what = "a new line behind the attribute";
         match self.token.kind {
             Kind::Newline => {
                 self.advance();
                 Ok(())
             }
-            Kind::End => Ok(()),
             Kind::CloseBrace => {
-                self.expected("a new line behind the block");
+                if in_block {
+                    let help = "the `}` of a block of several lines stands on its own line";
+                    self.expected_because(what, help);
+                }
                 Ok(())
             }
-            _ => Err(self.expected_because(
-                "a new line behind the block",
-                "put what follows on a line of its own",
-            )),
+            Kind::End => Ok(()),
+            Kind::Comma => {
+                let help = format!("no commas between attributes; {ONE_A_LINE}");
+                Err(self.expected_because(what, help))
+            }
+            Kind::Name => Err(self.expected_because(what, ONE_A_LINE)),
+            _ => Err(self.expected("an operator or a new line behind the value")),
+        }
+    }
+
+    fn end_of_block(&mut self, in_block: bool) -> Outcome<()> {
+        let what = "a new line behind the block";
+        match self.token.kind {
+            Kind::Newline => {
+                self.advance();
+                Ok(())
+            }
+            Kind::CloseBrace => {
+                if in_block {
+                    self.expected(what);
+                }
+                Ok(())
+            }
+            Kind::End => Ok(()),
+            _ => Err(self.expected_because(what, "put what follows on a line of its own")),
         }
     }
 
@@ -164,7 +163,11 @@ impl Parser<'_> {
                     labels.push(self.ident(label));
                 }
                 Kind::OpenQuote => labels.push(self.label()?),
-                Kind::Newline => break self.brace_missing_on_line(kind)?,
+                Kind::WrongQuotes => {
+                    let label = self.advance();
+                    labels.push(self.ident(label));
+                }
+                Kind::Newline => break self.brace_missing_on_line(kind, labels.last())?,
                 _ => return Err(self.not_in_header(kind, &labels)),
             }
         };
@@ -173,44 +176,48 @@ impl Parser<'_> {
     }
 
     fn not_in_header(&mut self, kind: Token, labels: &[Ident]) -> Told {
-        let name = self.quoted(kind.span);
-        match (self.token.kind, labels) {
-            (Kind::Assign, [label]) if !label.text.is_empty() => self.expected_because(
-                "`{`",
-                format!(
-                    "a block has no `=`; an attribute has one name, and {name} is not it alone"
-                ),
-            ),
-            (Kind::Assign, _) => self.expected_because("`{`", "a block has no `=`"),
-            _ => self.expected(&format!("a label or `{{` of the block {name}")),
+        let name = self.shown(kind.span);
+        match self.token.kind {
+            Kind::Assign if labels.is_empty() => self.expected("`{`"),
+            Kind::Assign => {
+                let help = "a block has no `=`; the name of an attribute is one word";
+                self.expected_because("`{`", help)
+            }
+            _ => self.expected(&format!("a label or `{{` of the block `{name}`")),
         }
     }
 
     /// The header's line ended without a brace. It is told; then what follows is read as the
     /// block's body if it looks like one.
-    fn brace_missing_on_line(&mut self, kind: Token) -> Outcome<Token> {
+    fn brace_missing_on_line(&mut self, kind: Token, label: Option<&Ident>) -> Outcome<Token> {
         let at = self.token;
-        let name = self.quoted(kind.span);
-        let next_line = self.token.span.end;
-        let deeper = self.lexer.indent_at(next_line) > self.lexer.indent_at(kind.span.start);
-        while self.token.kind == Kind::Newline {
-            self.load();
+        if label.is_some_and(|label| self.has_no_end(label)) {
+            return Ok(at);
         }
-        let on_next_line = self.token.kind == Kind::OpenBrace;
+        let name = self.shown(kind.span);
+        let next_line = at.span.end;
+        let deeper = self.lexer.indent_at(next_line) > self.lexer.indent_at(kind.span.start);
+        let on_next_line = self.lexer.first_char_behind(next_line) == Some('{');
         let help = if on_next_line {
             "the `{` stands on the line of the block's name and labels".into()
         } else if deeper {
-            format!("put `{{` at the end of the line to begin the block {name}")
+            format!("put `{{` at the end of the line to begin the block `{name}`")
         } else {
-            format!("write {name} = … for an attribute, or put `{{ … }}` behind it for a block")
+            format!("write `{name} = …` for an attribute, or `{{ … }}` behind it for a block")
         };
         let message = "expected `{`, found the end of the line";
         let told = self.report(Problem::new(at.span, message).help(help));
-        match on_next_line {
-            true => Ok(self.advance()),
-            false if deeper => Ok(at),
-            false => Err(told),
+        if on_next_line {
+            while self.take(Kind::Newline).is_some() {}
+            return Ok(self.advance());
         }
+        if deeper { Ok(at) } else { Err(told) }
+    }
+
+    /// Whether the label's closing quote is missing (which has been told) and the brace is most
+    /// likely within it.
+    fn has_no_end(&self, label: &Ident) -> bool {
+        label.text.trim_end().ends_with('{') && !self.text(label.span).ends_with('"')
     }
 
     /// Between the braces, and the closing one.
@@ -256,7 +263,7 @@ impl Parser<'_> {
             Kind::End => Err(self.unclosed(open.span)),
             Kind::Comma | Kind::Name => Err(self.expected_because(
                 "`}`",
-                format!("a block on one line holds one attribute; for more, {ONE_A_LINE}"),
+                format!("a block on one line holds one attribute; for more, {ONE_A_LINE}, none on the line of the `{{`"),
             )),
             Kind::Newline => Err(self.expected_because(
                 "`}`",

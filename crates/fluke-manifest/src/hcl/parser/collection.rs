@@ -188,14 +188,10 @@ impl Parser<'_> {
             ExprKind::Null => "null",
             _ => {
                 if is_path(&key) {
-                    let path = self.quoted(key.span);
-                    let problem = Problem::new(key.span, format!("the key {path} is ambiguous"));
-                    let bare = path.trim_matches('`');
-                    self.report(
-                        problem.help(format!(
-                            "write ({bare}) for its value, or \"{bare}\" for the text"
-                        )),
-                    );
+                    let path = self.shown(key.span);
+                    let problem = Problem::new(key.span, format!("the key `{path}` is ambiguous"));
+                    let help = format!("write `({path})` for its value, `\"{path}\"` for the text");
+                    self.report(problem.help(help));
                 }
                 return (key, false);
             }

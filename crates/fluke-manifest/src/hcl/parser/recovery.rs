@@ -67,10 +67,15 @@ impl Parser<'_> {
 
     /// What stands in the span, in backticks, cut if it is long.
     pub(super) fn quoted(&self, span: Span) -> String {
+        format!("`{}`", self.shown(span))
+    }
+
+    /// What stands in the span, cut if it is long.
+    pub(super) fn shown(&self, span: Span) -> String {
         let text = self.text(span).trim_end();
         match text.char_indices().nth(MOST_SHOWN) {
-            Some((cut, _)) => format!("`{}…`", &text[..cut]),
-            None => format!("`{text}`"),
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text.to_owned(),
         }
     }
 

@@ -214,7 +214,9 @@ impl<'t> Parser<'t> {
             match self.token.kind {
                 Kind::End => return false,
                 Kind::Newline => {
-                    if self.lexer.item_starts_at(self.token.span.end as usize) {
+                    let next = self.token.span.end;
+                    let own_end = self.lexer.first_char_behind(next) == Some('}');
+                    if !own_end && self.lexer.item_starts_at(next as usize) {
                         return false;
                     }
                 }
