@@ -1,9 +1,12 @@
 //! What each command does, one file a command.
 
+pub mod agent;
 pub mod describe;
+pub mod dev;
 pub mod fmt;
 pub mod get;
 pub mod reconcile;
+pub mod server;
 pub mod show;
 
 use crate::cli::{Cli, Colour, Command, Format, Global};
@@ -17,6 +20,9 @@ use crate::screen::{self, Style};
 pub fn run(cli: Cli) -> Result<(), Failure> {
     let global = cli.global;
     match cli.command {
+        Command::Dev(args) => dev::run(&args, &global),
+        Command::Server(args) => server::run(&args, &global),
+        Command::Agent(args) => agent::run(&args, &global),
         Command::Get { what } => in_runtime(get::run(what, &global)),
         Command::Describe { what } => in_runtime(describe::run(what, &global)),
         Command::Reconcile(args) => in_runtime(reconcile::run(args, &global)),

@@ -22,6 +22,11 @@ use agent::AgentFile;
 use expand::{Environment, expand};
 use server::ServerConfig;
 
+/// The variables of this process.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Whether the text is meant to be a config, and not a manifest.
 pub fn is_config(text: &[u8]) -> bool {
     parse(text).body.blocks.iter().any(|block| matches!(&*block.kind.text, "server" | "agent"))
@@ -114,7 +119,9 @@ fn read_body<T>(
 /// All problems in the order of the text; but not what only follows from an unset variable.
 fn merge(unset: Vec<Problem>, found: Vec<Problem>) -> Vec<Problem> {
     let follows = |problem: &Problem| {
-        unset.iter().any(|unset| problem.span.start <= unset.span.start && unset.span.end <= problem.span.end)
+        unset.iter().any(|unset| {
+            problem.span.start <= unset.span.start && unset.span.end <= problem.span.end
+        })
     };
     let mut all: Vec<Problem> = found.into_iter().filter(|problem| !follows(problem)).collect();
     all.extend(unset);

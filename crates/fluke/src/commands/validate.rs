@@ -136,6 +136,7 @@ fn repository(file: &Path) -> PathBuf {
 
 fn config_file(path: &Path, text: &[u8]) -> Checked {
     let name = path.display().to_string();
-    let diagnostics = config::read(&name, text, &|name| std::env::var(name).ok()).err().unwrap_or_default();
-    Checked { valid: diagnostics.is_empty(), files: 1, tasks: 0, diagnostics, what: What::Config }
+    let diagnostics = config::check(&name, text, &config::environment);
+    let valid = !Diagnostic::any_error(&diagnostics);
+    Checked { valid, files: 1, tasks: 0, diagnostics, what: What::Config }
 }

@@ -217,11 +217,14 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
     let labels = read.or(fields::labels("labels"), Labels::default());
     let state_dir = read.optional(fields::path("state_dir"));
     let proxy = read.or(Field::bool("proxy"), false);
-    let logs_endpoint = read.optional(Field::string("logs_endpoint")).filter(|text| !text.is_empty());
+    let logs_endpoint =
+        read.optional(Field::string("logs_endpoint")).filter(|text| !text.is_empty());
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
     let allow = read.block("allow").map(|block| read_allow(block, evaluate, read.problems()));
-    let execution = read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
-    let exclusive = read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
+    let execution =
+        read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
+    let exclusive =
+        read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
     AgentFile {
@@ -244,7 +247,8 @@ fn read_tls(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
     let mut read = Fields::of_block(block, evaluate, problems);
     let tls = AgentTls {
         ca_file: read.optional(fields::path("ca_file")),
-        ca_fingerprint: read.optional(Field::string("ca_fingerprint").parse(|text| fingerprint(&text))),
+        ca_fingerprint: read
+            .optional(Field::string("ca_fingerprint").parse(|text| fingerprint(&text))),
         insecure_skip_verify: read.or(Field::bool("insecure_skip_verify"), false),
     };
     read.finish();
@@ -266,7 +270,8 @@ fn read_execution(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Prob
     let mut read = Fields::of_block(block, evaluate, problems);
     let execution = Execution {
         default_shell: read.or(fields::path("default_shell"), default.default_shell),
-        command_timeout: read.or(fields::at_least_a_second("command_timeout"), default.command_timeout),
+        command_timeout: read
+            .or(fields::at_least_a_second("command_timeout"), default.command_timeout),
     };
     read.finish();
     execution

@@ -138,11 +138,13 @@ pub fn read(
     let cache_dir = read.optional(fields::path("cache_dir"));
     let agent_tokens = read_agent_tokens(&mut read, evaluate);
     let api_tokens = read.or(fields::secrets("api_tokens"), Vec::new());
-    let git = read.required_block("git").and_then(|block| read_git(block, evaluate, read.problems()));
+    let git =
+        read.required_block("git").and_then(|block| read_git(block, evaluate, read.problems()));
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
     let drift = read.block("drift").map(|block| read_drift(block, evaluate, read.problems()));
-    let event_store =
-        read.block("event_store").and_then(|block| read_event_store(block, evaluate, read.problems()));
+    let event_store = read
+        .block("event_store")
+        .and_then(|block| read_event_store(block, evaluate, read.problems()));
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
     let config = ServerConfig {
@@ -173,7 +175,8 @@ fn read_listen(read: &mut Fields<'_, '_>) -> (Listen, Listen) {
         && http.value == grpc
     {
         let message = format!("`listen_http` is the same as `listen_grpc`: {grpc}");
-        read.problems().push(Problem::new(http.span, message).help("give each its own port: 7070 and 7071"));
+        read.problems()
+            .push(Problem::new(http.span, message).help("give each its own port: 7070 and 7071"));
     }
     (grpc, http.map_or(Listen::everywhere(7071), |http| http.value))
 }
@@ -188,12 +191,16 @@ fn read_agent_tokens(read: &mut Fields<'_, '_>, evaluate: Evaluate<'_>) -> Vec<A
         bare.map(|bare| bare.value).unwrap_or_default().into_iter().map(AgentToken::bare).collect();
     if blocks.is_empty() && tokens.is_empty() && (!is_written || place != header) {
         let problem = Problem::new(place, "a server needs at least one token for its agents");
-        read.problems().push(problem.help("add `agent_tokens = [\"$FLUKE_TOKEN\"]`, or an `agent_token` block"));
+        read.problems().push(
+            problem.help("add `agent_tokens = [\"$FLUKE_TOKEN\"]`, or an `agent_token` block"),
+        );
     }
     for block in blocks {
         let token = read_agent_token(block, evaluate, read.problems());
         let Some(token) = token else { continue };
-        if let Some(other) = tokens.iter().find(|other| other.token == token.token || other.label == token.label) {
+        if let Some(other) =
+            tokens.iter().find(|other| other.token == token.token || other.label == token.label)
+        {
             let message = match other.label == token.label {
                 true => "this name is taken by another `agent_token` block",
                 false => "this token is given twice, so it would not be clear whom it is for",
@@ -211,7 +218,11 @@ impl AgentToken {
     }
 }
 
-fn read_agent_token(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Option<AgentToken> {
+fn read_agent_token(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<AgentToken> {
     let mut read = Fields::of_block(block, evaluate, problems);
     let token = read.required(fields::secret("token"));
     let names = Field::strings("names").then(|names| {
@@ -228,7 +239,11 @@ fn read_agent_token(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Pr
     Some(AgentToken { label, token: token?, names, labels })
 }
 
-fn read_git(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Option<GitConfig> {
+fn read_git(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<GitConfig> {
     let mut read = Fields::of_block(block, evaluate, problems);
     let branch = |text: String| Branch::parse(&text);
     let glob = |text: String| match GlobBuilder::new(&text).literal_separator(true).build() {
@@ -238,8 +253,10 @@ fn read_git(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
     let url = read.required(Field::string("url").parse(|text| RemoteUrl::parse(&text)));
     let main = Branch::parse("main").ok();
     let branch = read.optional(Field::string("branch").parse(branch)).or(main);
-    let poll_interval = read.or(fields::at_least_a_second("poll_interval"), Duration::from_secs(60));
-    let manifest_glob = read.or(Field::nonempty_string("manifest_glob").then(glob), DEFAULT_GLOB.into());
+    let poll_interval =
+        read.or(fields::at_least_a_second("poll_interval"), Duration::from_secs(60));
+    let manifest_glob =
+        read.or(Field::nonempty_string("manifest_glob").then(glob), DEFAULT_GLOB.into());
     let ssh_key_file = read.optional(fields::path("ssh_key_file"));
     let known_hosts_file = read.optional(fields::path("known_hosts_file"));
     let basic_auth = read_basic_auth(&mut read);
@@ -315,7 +332,8 @@ fn read_drift(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>
         && !read.has("alert_webhook")
     {
         let message = format!("the policy `{}` needs somebody to alert", policy.value.as_str());
-        read.problems().push(Problem::new(policy.span, message).help("add `alert_webhook = \"https://…\"`"));
+        read.problems()
+            .push(Problem::new(policy.span, message).help("add `alert_webhook = \"https://…\"`"));
     }
     read.finish();
     DriftConfig { policy: policy.map(|policy| policy.value).unwrap_or_default(), alert_webhook }
@@ -328,7 +346,11 @@ enum Backend {
     Redis,
 }
 
-fn read_event_store(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Option<EventStore> {
+fn read_event_store(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<EventStore> {
     const BACKENDS: &[(&str, Backend)] = &[("memory", Backend::Memory), ("redis", Backend::Redis)];
     let mut read = Fields::of_block(block, evaluate, problems);
     let backend = read.spanned(Field::word("backend", BACKENDS));
@@ -336,7 +358,8 @@ fn read_event_store(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Pr
     let redis = read.block("redis");
     let is_redis = backend.as_ref().is_some_and(|backend| backend.value == Backend::Redis);
     if let (Some(backend), true, None) = (&backend, is_redis, redis) {
-        let problem = Problem::new(backend.span, "the backend `redis` needs to know where Redis is");
+        let problem =
+            Problem::new(backend.span, "the backend `redis` needs to know where Redis is");
         read.problems().push(problem.help("add `redis { url = \"redis://localhost:6379\" }`"));
     }
     // What is not in use is read too: its mistakes are mistakes.
@@ -355,7 +378,11 @@ fn read_memory(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem
     most.and_then(|most| usize::try_from(most).ok()).unwrap_or(RING)
 }
 
-fn read_redis(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Option<EventStore> {
+fn read_redis(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<EventStore> {
     let mut read = Fields::of_block(block, evaluate, problems);
     let url = read.required(fields::secret_url("url", &["redis", "rediss", "redis+unix", "unix"]));
     let prefix = read.or(Field::nonempty_string("prefix"), "fluke".into());

@@ -34,7 +34,8 @@ fn flags_win_over_the_file() {
         "fluke agent --url grpc://flag.example --token flag --name n --label role=db --state-dir /flag --proxy \
          --ca-file /ca.pem --config x",
     );
-    let config = file().with_flags(&flags, None).expect("good flags").complete("host").expect("complete");
+    let config =
+        file().with_flags(&flags, None).expect("good flags").complete("host").expect("complete");
     assert_eq!(config.server_url.to_string(), "grpc://flag.example:7070");
     assert_eq!(config.token.expose(), "flag");
     assert_eq!(config.name.as_str(), "n");
@@ -83,7 +84,11 @@ fn what_is_missing_or_wrong_is_told_with_the_flag_that_helps() {
     assert!(problem.to_string().contains("`what ever`"), "{problem}");
 
     let wrong = |line| {
-        AgentFile::default().with_flags(&flags(line), None).map(|_| ()).expect_err("wrong").to_string()
+        AgentFile::default()
+            .with_flags(&flags(line), None)
+            .map(|_| ())
+            .expect_err("wrong")
+            .to_string()
     };
     assert!(wrong("fluke agent --url http://x --token t").starts_with("--url: "));
     assert!(
