@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fluke_manifest::DEFAULT_GLOB;
 use fluke_model::event::EventKind;
 use fluke_model::id::{AgentName, LabelKey, LabelValue, TaskName};
 use fluke_model::label::Labels;
@@ -332,9 +333,6 @@ pub struct EvalArgs {
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub expression: String,
 }
-
-/// Which files are manifests where nobody says otherwise.
-pub const DEFAULT_GLOB: &str = "**/*.fluke.hcl";
 
 impl Command {
     /// Why these options make no sense with this command, if they do not.

@@ -3,11 +3,13 @@
 pub mod agent;
 pub mod describe;
 pub mod dev;
+pub mod eval;
 pub mod fmt;
 pub mod get;
 pub mod reconcile;
 pub mod server;
 pub mod show;
+pub mod validate;
 
 use crate::cli::{Cli, Colour, Command, Format, Global};
 use crate::client::address::Server;
@@ -26,10 +28,11 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Get { what } => in_runtime(get::run(what, &global)),
         Command::Describe { what } => in_runtime(describe::run(what, &global)),
         Command::Reconcile(args) => in_runtime(reconcile::run(args, &global)),
+        Command::Validate(args) => validate::run(&args, &global),
+        Command::Eval(args) => eval::run(&args, &global),
         Command::Fmt(args) => fmt::run(&args, &global),
         Command::Version => version(&global),
         Command::Completions { shell } => completions(shell),
-        _ => Err(Failure::new("not there yet")),
     }
 }
 

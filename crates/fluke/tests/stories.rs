@@ -2,4 +2,5 @@
 
 mod stories {
     mod command_line;
+    mod manifests;
 }

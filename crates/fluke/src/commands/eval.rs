@@ -1,5 +1,6 @@
 //! `fluke eval`: an expression in the scope of the manifests.
 
+use fluke_manifest::Loader;
 use fluke_server::folder::FolderTree;
 
 use super::Printing;
@@ -13,7 +14,8 @@ use crate::screen::{self, Style};
 pub fn run(args: &EvalArgs, global: &Global) -> Result<(), Failure> {
     let printing = Printing::of(global);
     let tree = FolderTree::read(&args.path).map_err(|error| Failure::from_error(&error))?;
-    let json = match fluke_manifest::evaluate(&tree, &args.glob, &args.expression) {
+    let mut loader = Loader::new(&args.glob).map_err(|error| Failure::from_error(&error))?;
+    let json = match loader.evaluate(&tree, &args.expression) {
         Ok(json) => json,
         Err(problems) => {
             screen::note(&diagnostics::text(&problems, Style::of_stderr(global.colour)));

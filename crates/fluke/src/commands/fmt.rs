@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use fluke_manifest::DEFAULT_GLOB;
 use fluke_manifest::hcl::source::Source;
 use fluke_manifest::tree::{EntryKind, MAX_FILE, Tree};
 use fluke_server::folder::FolderTree;
 use globset::GlobBuilder;
 
-use crate::cli::{Colour, DEFAULT_GLOB, FmtArgs, Global};
+use crate::cli::{Colour, FmtArgs, Global};
 use crate::colour::Paint;
 use crate::diagnostics;
 use crate::failure::Failure;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fluke_manifest::Loader;
-use fluke_manifest::tree::Tree;
+use fluke_manifest::{Loaded, Loader};
 use fluke_model::diagnostic::Diagnostic;
 use fluke_server::folder::FolderTree;
 use globset::GlobBuilder;
@@ -77,7 +76,9 @@ fn tell(result: &Checked, global: &Global) -> Result<(), Failure> {
 }
 
 fn check(path: &Path, glob: &str) -> Result<Checked, Failure> {
-    let wrong = |error: &std::io::Error| Failure::new(format!("could not read {}", path.display())).because(error);
+    let wrong = |error: &std::io::Error| {
+        Failure::new(format!("could not read {}", path.display())).because(error)
+    };
     if fs::metadata(path).map_err(|error| wrong(&error))?.is_dir() {
         return folder(path, glob);
     }
@@ -89,7 +90,7 @@ fn check(path: &Path, glob: &str) -> Result<Checked, Failure> {
 }
 
 fn folder(root: &Path, glob: &str) -> Result<Checked, Failure> {
-    let (_, loaded) = load(root, glob)?;
+    let loaded = load(root, glob)?;
     Ok(Checked {
         valid: !Diagnostic::any_error(&loaded.diagnostics),
         files: loaded.files,
@@ -101,17 +102,26 @@ fn folder(root: &Path, glob: &str) -> Result<Checked, Failure> {
 
 /// One manifest means what it means among the others of its repository.
 fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
-    let wrong = |error: std::io::Error| Failure::new(format!("could not read {}", path.display())).because(&error);
+    let wrong = |error: std::io::Error| {
+        Failure::new(format!("could not read {}", path.display())).because(&error)
+    };
     let file = fs::canonicalize(path).map_err(wrong)?;
     let root = repository(&file);
     let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
-    if !GlobBuilder::new(glob).literal_separator(true).build().is_ok_and(|glob| glob.compile_matcher().is_match(&name)) {
+    if !GlobBuilder::new(glob)
+        .literal_separator(true)
+        .build()
+        .is_ok_and(|glob| glob.compile_matcher().is_match(&name))
+    {
         return Err(Failure::new(format!("`{name}` is no manifest: it does not match `{glob}`"))
             .help("rename it, or say with --glob which files are manifests"));
     }
-    let (_, loaded) = load(&root, glob)?;
-    let (diagnostics, elsewhere): (Vec<_>, Vec<_>) = loaded.diagnostics.into_iter().partition(|d| d.file == name);
-    let tasks = loaded.model.map_or(0, |model| model.tasks.iter().filter(|task| task.defined.file == name).count());
+    let loaded = load(&root, glob)?;
+    let (diagnostics, elsewhere): (Vec<_>, Vec<_>) =
+        loaded.diagnostics.into_iter().partition(|d| d.file == name);
+    let tasks = loaded
+        .model
+        .map_or(0, |model| model.tasks.values().filter(|task| task.defined.file == name).count());
     Ok(Checked {
         valid: !Diagnostic::any_error(&diagnostics),
         files: 1,
@@ -121,11 +131,12 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
     })
 }
 
-fn load(root: &Path, glob: &str) -> Result<(FolderTree, fluke_manifest::Loaded), Failure> {
+fn load(root: &Path, glob: &str) -> Result<Loaded, Failure> {
     let tree = FolderTree::read(root).map_err(|error| Failure::from_error(&error))?;
-    let mut loader = Loader::new(glob).map_err(|error| Failure::from_error(&error))?;
-    let loaded = loader.load(&tree as &dyn Tree);
-    Ok((tree, loaded))
+    let mut loader = Loader::new(glob).map_err(|error| {
+        Failure::new(format!("`{glob}` is not a pattern for files")).because(&error)
+    })?;
+    Ok(loader.load(&tree))
 }
 
 /// The nearest folder above that is a repository; else the file's own.

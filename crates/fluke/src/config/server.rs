@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fluke_manifest::DEFAULT_GLOB;
 use fluke_manifest::hcl::ast::Block;
 use fluke_manifest::hcl::decode::{Evaluate, Field, Fields, Mistake};
 use fluke_manifest::hcl::problem::Problem;
@@ -15,7 +16,6 @@ use globset::{Glob, GlobBuilder};
 use super::expand::Environment;
 use super::fields;
 use super::listen::Listen;
-use crate::cli::DEFAULT_GLOB;
 use crate::client::address::DEFAULT_SOCKET;
 use crate::logging::LogConfig;
 

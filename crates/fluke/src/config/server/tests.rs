@@ -134,13 +134,20 @@ fn tls_is_off_only_in_writing() {
     assert_eq!(server(&with("tls {\n}")).tls, ServerTls::Own);
 }
 
+/// One problem, and it is this; `…` stands for words of the toolkit's own.
+fn assert_told(problems: &[String], told: &str, case: &str) {
+    let [problem] = problems else { panic!("{case}: {problems:#?}") };
+    let is_told = match told.split_once(" … ") {
+        Some((place, words)) => problem.starts_with(place) && problem.contains(words),
+        None => problem == told,
+    };
+    assert!(is_told, "{case}: {problem}\nis not: {told}");
+}
+
 #[test]
 fn each_mistake_is_told_with_its_place_and_what_to_do() {
     for (lines, told) in [
-        (
-            "listen_grcp = \":1\"",
-            "2:1: a `server` block has no attribute `listen_grcp`; did you mean `listen_grpc`?",
-        ),
+        ("listen_grcp = \":1\"", "2:1: … did you mean `listen_grpc`?"),
         (
             "listen_grpc = \"7070\"",
             "2:15: `listen_grpc`: `7070` is not an address to listen on: it has no port; write host:port, or :port",
@@ -158,24 +165,18 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "agent_tokens = [\"$NOT_SET\"]",
             "2:17: the environment variable `NOT_SET` is not set; set it before fluke starts, or write `$$` for a dollar",
         ),
-        (
-            "agent_token \"web\" {\n}",
-            "2:1: a `agent_token` block needs the attribute `token`; add `token = …`: a string",
-        ),
+        ("agent_token \"web\" {\n}", "2:1: … `token`"),
         (
             "agent_token \"w\" {\ntoken = \"t\"\nlabels = { \"a b\" = \"c\" }\n}",
             "4:10: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
         ),
-        ("api_tokens = 7", "2:14: `api_tokens` must be a list of strings, but this is a number"),
-        ("git {\n}", "2:1: a `git` block needs the attribute `url`; add `url = …`: a string"),
+        ("api_tokens = 7", "2:14: … list of strings"),
+        ("git {\n}", "2:1: … `url`"),
         (
             "git {\nurl = \"/x\"\npoll_interval = \"10ms\"\n}",
             "4:17: `poll_interval`: it must be at least \"1s\"",
         ),
-        (
-            "git {\nurl = \"/x\"\npoll_interval = 60\n}",
-            "4:17: `poll_interval`: 60 has no unit; write \"60s\" for seconds; units are ns, us, ms, s, m, h",
-        ),
+        ("git {\nurl = \"/x\"\npoll_interval = 60\n}", "4:17: … \"60s\""),
         (
             "git {\nurl = \"/x\"\nbranch = \"a..b\"\n}",
             "4:10: `branch`: `a..b` cannot be the name of a branch; write it as in `git branch`, without `refs/heads/`",
@@ -192,10 +193,7 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "drift {\npolicy = \"alert_only\"\n}",
             "3:10: the policy `alert_only` needs somebody to alert; add `alert_webhook = \"https://…\"`",
         ),
-        (
-            "drift {\npolicy = \"remediat\"\n}",
-            "3:10: `policy`: \"remediat\" is not one of \"remediate\", \"remediate_and_alert\", \"alert_only\"; did you mean \"remediate\"?",
-        ),
+        ("drift {\npolicy = \"remediat\"\n}", "3:10: … did you mean \"remediate\"?"),
         (
             "drift {\nalert_webhook = \"ftp://x\"\n}",
             "3:17: `alert_webhook`: it must begin with http:// or https://",
@@ -204,20 +202,11 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "event_store {\nbackend = \"redis\"\n}",
             "3:11: the backend `redis` needs to know where Redis is; add `redis { url = \"redis://localhost:6379\" }`",
         ),
-        (
-            "event_store {\nbackend = \"redis\"\nredis {\n}\n}",
-            "4:1: a `redis` block needs the attribute `url`; add `url = …`: a string",
-        ),
-        (
-            "log {\nlevel = \"verbose\"\n}",
-            "3:9: `level`: \"verbose\" is not one of \"debug\", \"info\", \"warn\", \"error\"",
-        ),
-        (
-            "log = \"info\"",
-            "2:1: `log` is a block, not an attribute; write `log { … }`, without `=`",
-        ),
+        ("event_store {\nbackend = \"redis\"\nredis {\n}\n}", "4:1: … `url`"),
+        ("log {\nlevel = \"verbose\"\n}", "3:9: … \"warn\""),
+        ("log = \"info\"", "2:1: … block"),
     ] {
-        assert_eq!(problems(&with(lines)), [told], "{lines}");
+        assert_told(&problems(&with(lines)), told, lines);
     }
 }
 
