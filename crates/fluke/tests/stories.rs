@@ -1,0 +1,5 @@
+//! The one integration binary: the program as people and machines use it.
+
+mod stories {
+    mod documentation;
+}
