@@ -74,20 +74,28 @@ fn configs_are_accepted() {
 }
 
 #[test]
-fn fragments_keep_to_the_syntax() {
-    for block in blocks("hcl,fragment") {
-        let mut child = fluke(&["fmt", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("fluke starts");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        stdin.write_all(block.text.as_bytes()).expect("fluke reads");
-        drop(stdin);
-        let output = child.wait_with_output().expect("fluke ends");
+fn fragments_too_are_right_in_their_syntax_and_everything_is_formatted() {
+    let tags = ["hcl", "hcl,config", "hcl,fragment", "hcl,broken"];
+    for block in tags.into_iter().flat_map(blocks) {
+        let output = formatted(&block.text);
         assert!(output.status.success(), "{}:\n{}", block.place, said(&output));
+        let canonical = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(block.text, canonical, "{} is not formatted", block.place);
     }
+}
+
+/// What `fluke fmt -` makes of a text.
+fn formatted(text: &str) -> Output {
+    let mut child = fluke(&["fmt", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fluke starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("fluke reads");
+    drop(stdin);
+    child.wait_with_output().expect("fluke ends")
 }
 
 #[test]
