@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, ToAgent};
+use fluke_wire::Refusal;
 use fluke_wire::server::Link;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
@@ -60,7 +61,7 @@ impl Session {
             End::Replaced => return,
         };
         if matches!(end, End::Stopping) {
-            link.say_goodbye();
+            link.close(Refusal::Unavailable(why.clone()));
         }
         if let Some((effects, _)) =
             self.seat.step(self.id, Input::Disconnected { why }, Now::read())
@@ -112,7 +113,7 @@ impl Session {
                         let seconds = patience.as_secs();
                         return End::Lost(format!("nothing heard of the agent for {seconds} s"));
                     }
-                    _ = self.stopping.wait_for(|stopping| *stopping) => return End::Stopping,
+                    () = stopped(&mut self.stopping) => return End::Stopping,
                 }
             };
         }
@@ -136,7 +137,7 @@ impl Session {
         for message in self.record(effects) {
             match timeout(patience, link.outgoing.send(message)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(End::Lost("the connection was closed".into())),
+                Ok(Err(error)) => return Err(End::Lost(error.to_string())),
                 Err(_) => return Err(End::Lost("the agent does not read".into())),
             }
         }
@@ -155,4 +156,9 @@ async fn at(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// Waits for the server to stop; a server that is gone has stopped.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }

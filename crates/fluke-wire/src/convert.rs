@@ -34,4 +34,4 @@ pub(crate) const MAX_COMMIT: usize = 128;
 pub(crate) const MAX_BY: usize = 256;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

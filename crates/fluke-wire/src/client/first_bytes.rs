@@ -30,10 +30,12 @@ pub(super) enum Speaker {
 pub(super) struct FirstBytes(Arc<Mutex<Vec<u8>>>);
 
 impl FirstBytes {
-    fn add(&self, bytes: &[u8]) {
+    /// Adds what is still needed of `bytes`; true once there is enough.
+    fn add(&self, bytes: &[u8]) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = ENOUGH.saturating_sub(seen.len()).min(bytes.len());
         seen.extend_from_slice(&bytes[..room]);
+        seen.len() >= ENOUGH
     }
 
     pub(super) fn speaker(&self) -> Speaker {
@@ -59,12 +61,19 @@ fn speaker(bytes: &[u8]) -> Speaker {
 pub(super) struct Noting<T> {
     io: T,
     first: FirstBytes,
+    /// Enough was noted.
     full: bool,
+    /// A write that failed, kept back while what the other side said last is read.
+    failed: Option<io::Error>,
 }
 
 impl<T> Noting<T> {
     pub(super) fn new(io: T, first: FirstBytes) -> Self {
-        Self { io, first, full: false }
+        Self { io, first, full: false, failed: None }
+    }
+
+    fn note(&mut self, bytes: &[u8]) {
+        self.full = self.first.add(bytes);
     }
 }
 
@@ -76,24 +85,37 @@ impl<T: AsyncRead + Unpin> AsyncRead for Noting<T> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        let read = &buf.filled()[before..];
-        if !self.full && !read.is_empty() {
-            self.first.add(read);
-            self.full = self.first.0.lock().is_ok_and(|seen| seen.len() >= ENOUGH);
+        if !self.full {
+            self.note(&buf.filled()[before..]);
         }
         polled
     }
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Noting<T> {
+    /// Passes a write's outcome on; a failure only once the other side's last words are noted.
+    ///
     /// A TLS server answers plaintext with an alert and a reset. The reset fails the next write,
     /// and the alert, which says why, is still there to be read.
-    fn note_last_words(&mut self, cx: &mut Context<'_>) {
+    fn poll_written(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Poll::Ready(Err(error)) = written else { return written };
         let mut space = [0; ENOUGH];
-        let mut buf = ReadBuf::new(&mut space);
-        if let Poll::Ready(Ok(())) = Pin::new(&mut self.io).poll_read(cx, &mut buf) {
-            self.first.add(buf.filled());
+        while !self.full {
+            let mut buf = ReadBuf::new(&mut space);
+            match Pin::new(&mut self.io).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.note(buf.filled()),
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    self.failed = Some(error);
+                    return Poll::Pending;
+                }
+            }
         }
+        Poll::Ready(Err(error))
     }
 }
 
@@ -103,11 +125,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Noting<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
-        if let Poll::Ready(Err(_)) = &polled {
-            self.note_last_words(cx);
-        }
-        polled
+        let written = match self.failed.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Pin::new(&mut self.io).poll_write(cx, bytes),
+        };
+        self.poll_written(cx, written)
     }
 
     fn poll_write_vectored(
@@ -115,11 +137,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Noting<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
-        if let Poll::Ready(Err(_)) = &polled {
-            self.note_last_words(cx);
-        }
-        polled
+        let written = match self.failed.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Pin::new(&mut self.io).poll_write_vectored(cx, slices),
+        };
+        self.poll_written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
