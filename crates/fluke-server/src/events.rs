@@ -12,6 +12,7 @@
 pub mod memory;
 mod queue;
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -305,7 +306,7 @@ fn merge(waiting: Vec<Arc<Event>>, stored: Page, limit: usize) -> Page {
     let more = stored.next.is_some();
     let mut events = waiting;
     events.extend(stored.events);
-    events.sort_by(|a, b| b.id.cmp(&a.id));
+    events.sort_by_key(|event| Reverse(event.id));
     events.dedup_by_key(|event| event.id);
     Page::cut(events, limit, more)
 }

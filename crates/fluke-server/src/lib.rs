@@ -5,6 +5,8 @@
 //!    webhook ────┘          │ trust   │ registry               └─▶ http
 //!                           └─ tls    └─ reconciles
 //! ```
+//!
+//! [`server`] puts it all together.
 
 pub mod folder;
 pub mod git;
@@ -16,9 +18,13 @@ pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
 pub mod session;
+pub mod tls;
 pub mod trust;
 
 pub mod alert;
 pub mod changes;
 pub mod events;
+pub mod http;
 pub mod outlets;
+
+pub mod server;
