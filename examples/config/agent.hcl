@@ -13,7 +13,7 @@ agent {
   # What no server can talk this host into.
   allow {
     executors = ["shell", "mise"]
-    run_as    = ["deploy", "www-data"]
+    run_as    = ["root", "deploy"]
   }
 
   execution {
