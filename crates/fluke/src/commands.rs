@@ -11,6 +11,9 @@ pub mod server;
 pub mod show;
 pub mod validate;
 
+use tokio::runtime::Runtime;
+use tokio::signal::unix;
+
 use crate::cli::{Cli, Colour, Command, Format, Global};
 use crate::client::address::Server;
 use crate::client::{Access, Client};
@@ -25,9 +28,9 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Dev(args) => dev::run(&args, &global),
         Command::Server(args) => server::run(&args, &global),
         Command::Agent(args) => agent::run(&args, &global),
-        Command::Get { what } => in_runtime(get::run(what, &global)),
-        Command::Describe { what } => in_runtime(describe::run(what, &global)),
-        Command::Reconcile(args) => in_runtime(reconcile::run(args, &global)),
+        Command::Get { what } => in_one_thread(get::run(what, &global)),
+        Command::Describe { what } => in_one_thread(describe::run(what, &global)),
+        Command::Reconcile(args) => in_one_thread(reconcile::run(args, &global)),
         Command::Validate(args) => validate::run(&args, &global),
         Command::Eval(args) => eval::run(&args, &global),
         Command::Fmt(args) => fmt::run(&args, &global),
@@ -68,12 +71,55 @@ fn client(global: &Global) -> Result<Client, Failure> {
     Ok(Client::new(server, Access::from_environment())?)
 }
 
-/// One thread is plenty for a client.
-fn in_runtime(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+/// One thread is plenty for a client, and for an agent that waits for other processes.
+fn in_one_thread(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime
-        .map_err(|error| Failure::new("could not start the runtime").because(&error))?
-        .block_on(command)
+    started(runtime)?.block_on(command)
+}
+
+/// All cores, for a server.
+fn in_threads(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    started(runtime)?.block_on(command)
+}
+
+fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failure> {
+    runtime.map_err(|error| Failure::new("could not start the runtime").because(&error))
+}
+
+/// What the system tells a process that runs until it is told to stop.
+struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            unix::signal(kind)
+                .map_err(|error| Failure::new("could not listen to signals").because(&error))
+        };
+        Ok(Self {
+            interrupt: listen(unix::SignalKind::interrupt())?,
+            terminate: listen(unix::SignalKind::terminate())?,
+            hang_up: listen(unix::SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
 }
 
 fn version(global: &Global) -> Result<(), Failure> {

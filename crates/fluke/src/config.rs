@@ -12,13 +12,10 @@ use fluke_manifest::hcl::scope::Scope;
 use fluke_manifest::hcl::source::Source;
 use fluke_model::diagnostic::{Diagnostic, Severity};
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for the agent, to be filled in"))]
 pub mod agent;
 pub mod expand;
 mod fields;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the server, to be filled in"))]
 pub mod listen;
-#[expect(dead_code, reason = "for the server, to be filled in")]
 pub mod server;
 
 use agent::AgentFile;
