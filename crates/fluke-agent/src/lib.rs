@@ -1,1 +1,12 @@
-//! .
+//! The agent: keeps one host as its snapshot says.
+//!
+//! ```text
+//!  server ══ session ─▶ agent ─▶ state      what next? (pure)
+//!                         │
+//!                         ├────▶ executor ─▶ host      check, apply
+//!                         └────▶ store                 what survives a restart
+//! ```
+//!
+//! Knows nothing of Git sources, HCL, selectors or other agents.
+
+pub mod host;
