@@ -10,3 +10,4 @@
 //! Knows nothing of Git sources, HCL, selectors or other agents.
 
 pub mod host;
+pub mod state;
