@@ -9,5 +9,6 @@
 //!
 //! Knows nothing of Git sources, HCL, selectors or other agents.
 
+pub mod executor;
 pub mod host;
 pub mod state;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::users;
 
 /// Variables for children, by name.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Environment(Arc<Vec<(OsString, OsString)>>);
 
 /// Why a value with `$NAME` in it cannot be made.

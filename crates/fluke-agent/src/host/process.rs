@@ -22,6 +22,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::environment::Environment;
 use super::output::Tail;
 use super::users::Identity;
 
@@ -45,26 +46,27 @@ pub struct Command {
     program: PathBuf,
     args: Vec<OsString>,
     dir: PathBuf,
-    env: Vec<(OsString, OsString)>,
+    inherited: Environment,
+    /// Set, or removed where there is no value.
+    changes: Vec<(OsString, Option<OsString>)>,
     identity: Option<Identity>,
 }
 
 impl Command {
-    /// `program` (absolute, or found in the agent's PATH) in `dir`, with exactly this environment.
-    pub fn new(program: impl Into<PathBuf>, dir: impl Into<PathBuf>) -> Self {
+    /// `program` (absolute, or found in the agent's PATH), to be run in `dir`.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        dir: impl Into<PathBuf>,
+        inherited: &Environment,
+    ) -> Self {
         Self {
             program: program.into(),
             args: Vec::new(),
             dir: dir.into(),
-            env: Vec::new(),
+            inherited: inherited.clone(),
+            changes: Vec::new(),
             identity: None,
         }
-    }
-
-    /// Adds an argument.
-    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
-        self.args.push(arg.as_ref().to_owned());
-        self
     }
 
     /// Adds arguments.
@@ -73,13 +75,18 @@ impl Command {
         self
     }
 
-    /// Adds variables; the last one of a name wins.
-    pub fn envs<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+    /// Sets variables; the last one of a name wins.
+    pub fn envs<K: Into<OsString>, V: Into<OsString>>(
         mut self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        let owned = |(k, v): (K, V)| (k.as_ref().to_owned(), v.as_ref().to_owned());
-        self.env.extend(pairs.into_iter().map(owned));
+        self.changes.extend(pairs.into_iter().map(|(k, v)| (k.into(), Some(v.into()))));
+        self
+    }
+
+    /// Passes variables of these names not on.
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.changes.extend(names.iter().map(|name| (name.into(), None)));
         self
     }
 
@@ -360,13 +367,19 @@ fn prepare(command: &Command, output: io::PipeWriter) -> io::Result<std::process
         .args(&command.args)
         .current_dir(&command.dir)
         .env_clear()
-        .envs(command.env.iter().map(|(name, value)| (name, value)))
+        .envs(command.inherited.pairs().iter().map(|(name, value)| (name, value)))
         // What the shell would otherwise have to find out.
         .env("PWD", &command.dir)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
         .process_group(0);
+    for (name, value) in &command.changes {
+        match value {
+            Some(value) => prepared.env(name, value),
+            None => prepared.env_remove(name),
+        };
+    }
     if let Some(identity) = &command.identity {
         become_somebody(&mut prepared, identity);
     }

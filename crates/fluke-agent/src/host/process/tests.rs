@@ -3,9 +3,9 @@ use super::*;
 const LONG: Duration = Duration::from_secs(60);
 
 fn bash(script: &str) -> Command {
-    Command::new("/bin/bash", "/")
-        .args(["-c", script])
-        .envs(std::env::vars_os().filter(|(name, _)| name == "PATH"))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let environment = Environment::from_pairs([("PATH", path)]);
+    Command::new("/bin/bash", "/", &environment).args(["-c", script])
 }
 
 fn limits() -> Limits {
@@ -84,10 +84,13 @@ async fn a_signal_is_told_from_an_exit() {
 
 #[tokio::test]
 async fn only_the_given_environment_is_passed_on() {
-    let command = Command::new("/usr/bin/env", "/tmp").envs([("A", "1"), ("A", "2")]);
+    let environment = Environment::from_pairs([("A", "0"), ("B", "0"), ("C", "0")]);
+    let command = Command::new("/usr/bin/env", "/tmp", &environment)
+        .envs([("A", "1"), ("A", "2")])
+        .without(&["B"]);
     let (_switch, stop) = Stop::new();
     let finished = run(command, limits(), stop).await.expect("env runs");
-    assert_eq!(finished.output.text(), "A=2\nPWD=/tmp\n");
+    assert_eq!(finished.output.text(), "A=2\nC=0\nPWD=/tmp\n");
 }
 
 #[tokio::test]
@@ -197,7 +200,7 @@ async fn what_cannot_be_started_says_why() {
         ("/no/shell", "/", "could not run /no/shell: No such file or directory (os error 2)"),
         ("/etc/passwd", "/", "could not run /etc/passwd: Permission denied (os error 13)"),
     ] {
-        let command = Command::new(program, dir);
+        let command = Command::new(program, dir, &Environment::default());
         let error = run(command, limits(), stop.clone()).await.expect_err("cannot start");
         assert_eq!(error.to_string(), message);
     }
