@@ -9,6 +9,13 @@
 //!
 //! Knows nothing of Git sources, HCL, selectors or other agents.
 
+pub mod agent;
 pub mod executor;
 pub mod host;
+pub mod journal;
+mod session;
 pub mod state;
+pub mod store;
+
+pub use agent::{AgentConfig, AgentError, AgentStatus, run};
+pub use executor::Allow;
