@@ -2,5 +2,6 @@
 
 mod stories {
     mod command_line;
+    mod documentation;
     mod manifests;
 }
