@@ -12,7 +12,7 @@ mod template;
 mod traversal;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::ast::{Expr, ExprKind, Part, Span};
 use super::budget::Exceeded;

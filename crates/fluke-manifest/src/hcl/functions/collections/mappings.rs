@@ -64,8 +64,8 @@ pub(super) fn merge(args: &[Value], _: &Scope) -> Outcome {
             }
             (Value::Null(Type::Any | Type::Map(_) | Type::Object(_)), _) => {}
             _ => {
-                let name = arg.type_name();
-                let message = format!("only maps and objects can be merged; this is a {name}");
+                let name = arg.described();
+                let message = format!("only maps and objects can be merged; this is {name}");
                 return Err(Failure::of(index, message));
             }
         }
