@@ -4,5 +4,10 @@
 
 pub mod fmt;
 pub mod hcl;
+mod load;
+mod locals;
 pub mod render;
+mod schema;
 pub mod tree;
+
+pub use load::{DEFAULT_GLOB, GlobError, Loaded, Loader};

@@ -10,6 +10,7 @@ pub mod id;
 pub mod label;
 pub mod message;
 pub mod policy;
+pub mod secret;
 pub mod snapshot;
 pub mod status;
 pub mod task;

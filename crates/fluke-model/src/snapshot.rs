@@ -56,6 +56,8 @@ impl SnapshotTask {
 pub struct Snapshot {
     hash: Hash256,
     tasks: Vec<Arc<SnapshotTask>>,
+    /// For each task, the hash it stands under.
+    hashes: Vec<Hash256>,
     /// For each task, the index of its first step.
     starts: Vec<u32>,
     steps: u32,
@@ -67,10 +69,15 @@ impl Snapshot {
         Self::from_hashed(tasks.into_iter().map(|task| (task.hash(), task)).collect())
     }
 
-    fn from_hashed(mut tasks: Vec<(Hash256, Arc<SnapshotTask>)>) -> Self {
+    /// Puts tasks together under hashes that are already known.
+    ///
+    /// A task may stand under another hash than its own: the one its sender gave it, where this
+    /// version does not understand all of it. JSON does not keep such hashes, so a snapshot that
+    /// comes back from disk has one that no server knows, and a newer agent is sent it anew.
+    pub fn from_hashed(mut tasks: Vec<(Hash256, Arc<SnapshotTask>)>) -> Self {
         tasks.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         let digests: Vec<u8> = tasks.iter().flat_map(|(hash, _)| *hash.as_bytes()).collect();
-        let tasks: Vec<_> = tasks.into_iter().map(|(_, task)| task).collect();
+        let (hashes, tasks): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
         let mut steps = 0;
         let starts = tasks
             .iter()
@@ -80,7 +87,7 @@ impl Snapshot {
                 start
             })
             .collect();
-        Self { hash: Hash256::of(&digests), tasks, starts, steps }
+        Self { hash: Hash256::of(&digests), tasks, hashes, starts, steps }
     }
 
     /// Equal for equal content, whatever commit it came from.
@@ -91,6 +98,11 @@ impl Snapshot {
     /// By name.
     pub fn tasks(&self) -> &[Arc<SnapshotTask>] {
         &self.tasks
+    }
+
+    /// The hash that each task stands under, in their order.
+    pub fn task_hashes(&self) -> &[Hash256] {
+        &self.hashes
     }
 
     /// The task of this name.

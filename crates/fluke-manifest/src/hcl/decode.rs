@@ -78,6 +78,23 @@ impl<'b, 'p> Fields<'b, 'p> {
         Self { body, header, name, evaluate, problems, attributes, blocks }
     }
 
+    /// The content of a block within this body.
+    pub fn within(&mut self, block: &'b Block) -> Fields<'b, '_> {
+        Fields::of_block(block, self.evaluate, self.problems)
+    }
+
+    /// Reports a problem; `help` may be empty.
+    pub fn report(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        let problem = Problem::new(span, message);
+        let help = help.into();
+        self.problems.push(if help.is_empty() { problem } else { problem.help(help) });
+    }
+
+    /// Whether nothing is written in the body.
+    pub fn is_empty(&self) -> bool {
+        self.body.attributes.is_empty() && self.body.blocks.is_empty()
+    }
+
     /// Where problems go that have no field of their own.
     pub fn problems(&mut self) -> &mut Vec<Problem> {
         self.problems
@@ -202,7 +219,9 @@ impl<'b, 'p> Fields<'b, 'p> {
         self.blocks.extend(kinds);
         let body = self.body;
         let is_wanted = |block: &&Block| kinds.contains(&&*block.kind.text);
-        if !body.blocks.iter().any(|block| is_wanted(&block)) {
+        // A block of an unknown kind is one of these, misspelt; `finish` tells.
+        let is_known = |block: &Block| self.blocks.contains(&&*block.kind.text);
+        if body.blocks.iter().all(|block| !is_wanted(&block) && is_known(block)) {
             let all: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
             let message = format!("{} needs at least one block of {}", self.name, all.join(", "));
             self.problems.push(Problem::new(self.header, message));
@@ -252,7 +271,7 @@ impl<'b, 'p> Fields<'b, 'p> {
             return Problem::new(attribute.name.span, message)
                 .help(format!("write `{name} {{ … }}`, without `=`"));
         }
-        let message = format!("{} has no attribute `{name}`", self.name);
+        let message = format!("unknown attribute `{name}`");
         self.with_suggestion(Problem::new(attribute.name.span, message), name, &self.attributes)
     }
 
@@ -263,7 +282,7 @@ impl<'b, 'p> Fields<'b, 'p> {
             return Problem::new(block.header(), message)
                 .help(format!("write `{kind} = {{ … }}` or `{kind} = …`"));
         }
-        let message = format!("{} has no block `{kind}`", self.name);
+        let message = format!("unknown block `{kind}`");
         self.with_suggestion(Problem::new(block.header(), message), kind, &self.blocks)
     }
 
@@ -279,7 +298,7 @@ impl<'b, 'p> Fields<'b, 'p> {
             false => {
                 let mut known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 known.sort();
-                problem.help(format!("it takes {}", known.join(", ")))
+                problem.help(format!("{} takes {}", self.name, known.join(", ")))
             }
         }
     }

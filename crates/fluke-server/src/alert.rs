@@ -1,0 +1,173 @@
+//! Alerts: drift, told to a webhook.
+//!
+//! What is said is here, as values; [`delivery`] says it and [`retry`] decides how often.
+
+pub mod delivery;
+pub mod retry;
+
+use fluke_model::id::{AgentName, CommitId, TaskName};
+use fluke_model::label::Labels;
+use fluke_model::policy::Policy;
+use fluke_model::time::Timestamp;
+use serde::Serialize;
+
+pub use delivery::{AlertCounts, AlertSettings, Alerter, AlerterError};
+
+/// The longest reason that an alert carries, in bytes; the events have all of it.
+const MAX_REASON: usize = 2048;
+
+/// Something that people are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alert {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Where.
+    pub agent: AgentName,
+    /// What the host is.
+    pub labels: Labels,
+    /// Which task.
+    pub task: TaskName,
+    /// Under which commit.
+    pub commit: Option<CommitId>,
+    /// Why, in a line.
+    pub reason: Option<String>,
+    /// What.
+    pub news: News,
+}
+
+/// What an alert says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Something is not as it should be.
+    DriftDetected {
+        /// The task's policy.
+        policy: Policy,
+        /// What happens about it.
+        remediation_status: RemediationStatus,
+    },
+    /// It was tried to put it right.
+    DriftRemediated {
+        /// Whether that worked.
+        success: bool,
+    },
+    /// It went away by itself.
+    DriftResolved,
+}
+
+/// What happens about a drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemediationStatus {
+    /// A human has to ask for it.
+    PendingManual,
+    /// It is being put right.
+    InProgress,
+}
+
+impl Alert {
+    /// The body that is sent.
+    pub fn payload(&self) -> Payload<'_> {
+        let mut payload = Payload {
+            event: "drift_resolved",
+            timestamp: to_the_second(self.at),
+            agent: PayloadAgent { name: &self.agent, labels: None },
+            task: &self.task,
+            policy: None,
+            remediation_status: None,
+            outcome: None,
+            commit: self.commit.as_ref(),
+            reason: self.reason.as_deref().map(clip),
+            text: self.text(),
+        };
+        match self.news {
+            News::DriftDetected { policy, remediation_status } => {
+                payload.event = "drift_detected";
+                payload.agent.labels = Some(&self.labels);
+                payload.policy = Some(policy);
+                payload.remediation_status = Some(remediation_status);
+            }
+            News::DriftRemediated { success } => {
+                payload.event = "drift_remediated";
+                payload.outcome = Some(if success { "success" } else { "failure" });
+            }
+            News::DriftResolved => {}
+        }
+        payload
+    }
+
+    /// One line for people.
+    pub fn text(&self) -> String {
+        let Self { agent, task, .. } = self;
+        match self.news {
+            News::DriftDetected { remediation_status, .. } => {
+                let next = match remediation_status {
+                    RemediationStatus::PendingManual => {
+                        format!("it waits for `fluke reconcile task {task}`")
+                    }
+                    RemediationStatus::InProgress => "it is being put right".into(),
+                };
+                format!("{agent}: {task} has drifted{}; {next}", self.why())
+            }
+            News::DriftRemediated { success: true } => {
+                format!("{agent}: {task} has been put right")
+            }
+            News::DriftRemediated { success: false } => {
+                format!("{agent}: {task} could not be put right{}", self.why())
+            }
+            News::DriftResolved => {
+                format!("{agent}: {task} is as it should be again, by itself")
+            }
+        }
+    }
+
+    /// ` (first line of the reason)`, if there is one.
+    fn why(&self) -> String {
+        let line = self.reason.as_deref().and_then(|reason| reason.lines().next());
+        let line: String = line.unwrap_or_default().chars().take(200).collect();
+        if line.is_empty() { line } else { format!(" ({line})") }
+    }
+}
+
+fn clip(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(MAX_REASON)]
+}
+
+/// RFC 3339 without a fraction, as receivers are promised.
+fn to_the_second(time: Timestamp) -> String {
+    let text = time.to_string();
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => text,
+    }
+}
+
+/// The JSON of an alert; keys in the order that is documented.
+#[derive(Debug, Serialize)]
+pub struct Payload<'a> {
+    event: &'static str,
+    timestamp: String,
+    agent: PayloadAgent<'a>,
+    task: &'a TaskName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Policy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remediation_status: Option<RemediationStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<&'a CommitId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// Shown by receivers that speak Slack's format.
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct PayloadAgent<'a> {
+    name: &'a AgentName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<&'a Labels>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Where what comes of a session goes: events, alerts, progress, changes.
+
+use std::sync::Arc;
+
+use fluke_model::id::AgentName;
+use fluke_model::message::ToAgent;
+use fluke_model::time::Timestamp;
+
+use crate::alert::Alerter;
+use crate::changes::{Change, Changes};
+use crate::events::EventSink;
+use crate::reconcile::Effect;
+use crate::reconciles::Reconciles;
+
+/// Where what comes of a session goes.
+#[derive(Clone)]
+pub struct Outlets {
+    /// What happened.
+    pub events: Arc<dyn EventSink>,
+    /// Whom to tell, if anybody.
+    pub alerter: Option<Arc<Alerter>>,
+    /// Who asked.
+    pub reconciles: Arc<Reconciles>,
+    /// Who watches.
+    pub changes: Changes,
+}
+
+impl Outlets {
+    /// Hands everything on but what is to be sent to the agent, which is given back.
+    pub fn take(&self, agent: &AgentName, effects: Vec<Effect>) -> Vec<ToAgent> {
+        let mut messages = Vec::new();
+        let mut changed = false;
+        for effect in effects {
+            match effect {
+                Effect::Send(message) => {
+                    changed |= matches!(message, ToAgent::Apply { .. } | ToAgent::Check { .. });
+                    messages.push(message);
+                }
+                Effect::Record(event) => {
+                    changed = true;
+                    self.events.record(event);
+                }
+                Effect::Alert(alert) => {
+                    self.alerter.iter().for_each(|alerter| alerter.send(alert.clone()));
+                }
+                Effect::Progress { id, progress } => {
+                    changed = true;
+                    let now = Timestamp::from(std::time::SystemTime::now());
+                    self.reconciles.note(&id, agent, progress, now);
+                }
+            }
+        }
+        if changed {
+            self.changes.tell(Change::Agent(agent.clone()));
+        }
+        messages
+    }
+}

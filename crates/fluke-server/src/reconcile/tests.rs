@@ -1,0 +1,491 @@
+//! The machine against a scripted agent: what it is told, and what comes of it.
+
+mod laws;
+
+use std::collections::BTreeMap;
+
+use fluke_model::id::{InstanceId, StepAddress};
+use fluke_model::label::Labels;
+use fluke_model::message::{NodeType, StepReport};
+use fluke_model::policy::Policy;
+use fluke_model::snapshot::SnapshotTask;
+use fluke_model::status::{Status, StepStatus};
+use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
+use fluke_model::verdict::Output;
+
+use super::*;
+use crate::alert::News;
+
+const POLL: Duration = Duration::from_secs(60);
+
+/// A machine, a clock that only moves when told, and everything that came out.
+struct Lab {
+    machine: Machine,
+    now: Now,
+    sessions: u64,
+    records: u64,
+    events: Vec<Event>,
+    alerts: Vec<News>,
+    progress: Vec<Progress>,
+    last: Option<ToAgent>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let now = Now { instant: Instant::now(), wall: Timestamp(1_700_000_000_000) };
+        Self {
+            machine: Machine::new(hello(), POLL, now),
+            now,
+            sessions: 0,
+            records: 0,
+            events: vec![],
+            alerts: vec![],
+            progress: vec![],
+            last: None,
+        }
+    }
+
+    /// Connects to a server where Git says `tasks`.
+    fn with(tasks: &[SnapshotTask]) -> Self {
+        let mut lab = Self::new();
+        lab.connect(tasks);
+        lab
+    }
+
+    fn connect(&mut self, tasks: &[SnapshotTask]) -> Vec<ToAgent> {
+        self.sessions += 1;
+        let session = SessionId(self.sessions);
+        self.step(Input::Connected { hello: hello(), session, wanted: Some(wanted("c1", tasks)) })
+    }
+
+    fn commit(&mut self, id: &str, tasks: &[SnapshotTask]) -> Vec<ToAgent> {
+        self.step(Input::Wanted(wanted(id, tasks)))
+    }
+
+    fn step(&mut self, input: Input) -> Vec<ToAgent> {
+        let mut sent = Vec::new();
+        for effect in self.machine.step(input, self.now) {
+            match effect {
+                Effect::Send(message) => sent.push(message),
+                Effect::Record(event) => self.events.push(event),
+                Effect::Alert(alert) => self.alerts.push(alert.news),
+                Effect::Progress { progress, .. } => self.progress.push(progress),
+            }
+        }
+        let instruction =
+            |message: &&ToAgent| matches!(message, ToAgent::Check { .. } | ToAgent::Apply { .. });
+        if let Some(message) = sent.iter().rfind(instruction) {
+            self.last = Some(message.clone());
+        }
+        sent
+    }
+
+    /// Answers the check that was asked for last.
+    fn answer(&mut self, verdicts: &[(u32, Verdict)]) -> Vec<ToAgent> {
+        let Some(ToAgent::Check { instruction, snapshot, .. }) = self.last.clone() else {
+            panic!("no check was asked for: {:?}", self.last);
+        };
+        let changes = verdicts
+            .iter()
+            .map(|(step, verdict)| StepReport { step: StepIndex(*step), verdict: verdict.clone() });
+        let changes: Vec<_> = changes.collect();
+        let checked = changes.len() as u32;
+        let answer = Checked { instruction, snapshot, changes, checked };
+        self.step(Input::Message(ToServer::Checked(answer)))
+    }
+
+    /// Goes through the apply that was asked for last, each step ending as given.
+    fn perform(&mut self, outcome: Outcome) -> Vec<ToAgent> {
+        let steps = self.applying();
+        for step in &steps {
+            self.record(*step, Fact::Began { reason: "drifted".into() });
+            let output = Output::from_text("what it printed\n");
+            self.record(*step, Fact::Ended { outcome, duration_ms: 1, output });
+        }
+        self.finish()
+    }
+
+    fn applying(&self) -> Vec<StepIndex> {
+        match &self.last {
+            Some(ToAgent::Apply { steps, .. }) => steps.clone(),
+            other => panic!("no apply was asked for: {other:?}"),
+        }
+    }
+
+    fn record(&mut self, index: StepIndex, fact: Fact) -> Vec<ToAgent> {
+        self.records += 1;
+        self.record_as(self.records, index, fact)
+    }
+
+    fn record_as(&mut self, id: u64, index: StepIndex, fact: Fact) -> Vec<ToAgent> {
+        let Some(ToAgent::Apply { instruction, snapshot, trigger, .. }) = self.last.clone() else {
+            panic!("no apply was asked for");
+        };
+        let board = self.machine.board.as_ref().expect("a snapshot");
+        let (task, step) = board.snapshot.step(index).expect("a step");
+        let record = Record {
+            id: RecordId(id),
+            at: self.now.wall,
+            instruction: Some(instruction),
+            snapshot,
+            commit: board.commit.clone(),
+            task: board.snapshot.tasks()[task].name.clone(),
+            step: step.address.clone(),
+            index,
+            trigger,
+            fact,
+        };
+        self.step(Input::Message(ToServer::Record(record)))
+    }
+
+    fn finish(&mut self) -> Vec<ToAgent> {
+        let Some(ToAgent::Apply { instruction, .. }) = self.last.clone() else {
+            panic!("no apply was asked for");
+        };
+        self.step(Input::Message(ToServer::Finished { instruction }))
+    }
+
+    fn pass(&mut self, time: Duration) -> Vec<ToAgent> {
+        self.now.instant += time;
+        self.now.wall = self.now.wall.after(time);
+        self.step(Input::Wake)
+    }
+
+    fn ask(&mut self, task: Option<&str>) -> Vec<ToAgent> {
+        let task = task.map(|task| TaskName::new(task).expect("name"));
+        self.step(Input::Manual(Request { id: "r1".into(), by: "eve".into(), task }))
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.events.iter().map(|event| event.kind.as_str()).collect()
+    }
+
+    fn status(&self) -> Status {
+        self.machine.status()
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        name: AgentName::new("web-1").expect("name"),
+        labels: Labels::default(),
+        version: "0.1.0".into(),
+        executors: vec!["shell".into()],
+        node_type: NodeType::Worker,
+        snapshot: None,
+        instance: InstanceId(7),
+    }
+}
+
+fn task(name: &str, policy: Policy, commands: &[&str]) -> SnapshotTask {
+    let step = |(n, command): (usize, &&str)| Step {
+        address: StepAddress::new("shell", &format!("s{n}")).expect("address"),
+        on_failure: OnFailure::Abort,
+        timeout: None,
+        spec: ExecutorSpec::Shell(ShellSpec {
+            check: "false".into(),
+            command: command.to_string(),
+            working_dir: None,
+            run_as: None,
+            env: BTreeMap::new(),
+        }),
+    };
+    let steps = commands.iter().enumerate().map(step).collect();
+    SnapshotTask { name: TaskName::new(name).expect("name"), policy, steps }
+}
+
+fn quiet(name: &str) -> SnapshotTask {
+    task(name, Policy::Remediate, &["x"])
+}
+
+fn wanted(commit: &str, tasks: &[SnapshotTask]) -> Wanted {
+    let tasks = tasks.iter().cloned().map(Arc::new).collect();
+    Wanted { commit: CommitId::new(commit), snapshot: Arc::new(Snapshot::new(tasks)) }
+}
+
+fn ok(step: u32) -> (u32, Verdict) {
+    (step, Verdict::Satisfied)
+}
+
+fn off(step: u32) -> (u32, Verdict) {
+    (step, Verdict::Drifted(Drift::because("check exited 1")))
+}
+
+fn unsure(step: u32) -> (u32, Verdict) {
+    (step, Verdict::Error { reason: "timed out".into() })
+}
+
+/// What was sent, in short: `snapshot`, `check 0,1`, `check all`, `apply 0`, `ack 3`.
+fn told(sent: &[ToAgent]) -> Vec<String> {
+    let list = |steps: &[StepIndex]| {
+        steps.iter().map(|step| step.0.to_string()).collect::<Vec<_>>().join(",")
+    };
+    let short = |message: &ToAgent| match message {
+        ToAgent::Welcome(_) => "welcome".to_string(),
+        ToAgent::Heartbeat => "heartbeat".to_string(),
+        ToAgent::Snapshot { .. } => "snapshot".to_string(),
+        ToAgent::Check { steps: Scope::All, .. } => "check all".to_string(),
+        ToAgent::Check { steps: Scope::Steps(steps), .. } => format!("check {}", list(steps)),
+        ToAgent::Apply { steps, .. } => format!("apply {}", list(steps)),
+        ToAgent::Ack { record } => format!("ack {}", record.0),
+    };
+    sent.iter().map(short).collect()
+}
+
+#[test]
+fn a_new_host_is_checked_and_put_right() {
+    let mut lab = Lab::new();
+    assert_eq!(lab.status(), Status::Offline);
+    assert_eq!(told(&lab.connect(&[quiet("a"), quiet("b")])), ["snapshot", "check all"]);
+    assert_eq!(lab.status(), Status::Unknown);
+    assert_eq!(told(&lab.answer(&[off(0), ok(1)])), ["apply 0"]);
+    assert_eq!(lab.status(), Status::Applying);
+    assert_eq!(told(&lab.perform(Outcome::Success)), Vec::<String>::new());
+    assert_eq!(lab.status(), Status::InSync);
+    let story = ["agent_connected", "drift_detected", "apply_started", "apply_finished"];
+    assert_eq!(lab.kinds(), story);
+    assert!(lab.alerts.is_empty(), "`remediate` is silent");
+}
+
+#[test]
+fn an_agent_that_holds_the_snapshot_is_only_told_to_check() {
+    let tasks = [quiet("a")];
+    let mut lab = Lab::new();
+    let held = Some(wanted("c0", &tasks).snapshot.hash());
+    let hello = Hello { snapshot: held, ..hello() };
+    let wanted = Some(wanted("c1", &tasks));
+    let sent = lab.step(Input::Connected { hello, session: SessionId(1), wanted });
+    assert_eq!(told(&sent), ["check all"]);
+}
+
+#[test]
+fn an_alert_only_task_waits_for_a_human() {
+    let mut lab = Lab::with(&[task("certs", Policy::AlertOnly, &["x"])]);
+    assert_eq!(told(&lab.answer(&[off(0)])), Vec::<String>::new());
+    assert_eq!(lab.status(), Status::Drifted);
+    let pending = News::DriftDetected {
+        policy: Policy::AlertOnly,
+        remediation_status: RemediationStatus::PendingManual,
+    };
+    assert_eq!(lab.alerts, [pending.clone()]);
+
+    for _ in 0..5 {
+        assert_eq!(told(&lab.pass(POLL)), ["check all"]);
+        assert_eq!(told(&lab.answer(&[])), Vec::<String>::new());
+    }
+    assert_eq!(lab.alerts, [pending.clone()], "once per drift, not once per cycle");
+
+    assert_eq!(told(&lab.ask(Some("certs"))), ["check 0"]);
+    assert_eq!(told(&lab.answer(&[])), ["apply 0"]);
+    lab.perform(Outcome::Success);
+    assert_eq!(lab.status(), Status::InSync);
+    assert_eq!(lab.alerts, [pending, News::DriftRemediated { success: true }]);
+    let finished = lab.events.iter().find(|event| event.kind == EventKind::ApplyFinished);
+    assert_eq!(finished.and_then(|event| event.by.as_deref()), Some("eve"));
+    assert_eq!(lab.progress.last(), Some(&Progress::Ended { error: None }));
+}
+
+#[test]
+fn remediate_and_alert_tells_of_the_drift_and_of_its_end() {
+    let mut lab = Lab::with(&[task("a", Policy::RemediateAndAlert, &["x"])]);
+    lab.answer(&[off(0)]);
+    lab.perform(Outcome::Success);
+    let detected = News::DriftDetected {
+        policy: Policy::RemediateAndAlert,
+        remediation_status: RemediationStatus::InProgress,
+    };
+    let round = [detected, News::DriftRemediated { success: true }];
+    assert_eq!(lab.alerts, round);
+    lab.pass(POLL);
+    lab.answer(&[off(0)]);
+    lab.perform(Outcome::Success);
+    assert_eq!(lab.alerts, [round.clone(), round].concat(), "another drift is told again");
+}
+
+#[test]
+fn a_drift_that_heals_by_itself_is_resolved() {
+    let mut lab = Lab::with(&[task("a", Policy::AlertOnly, &["x"])]);
+    lab.answer(&[off(0)]);
+    lab.pass(POLL);
+    lab.answer(&[ok(0)]);
+    assert_eq!(lab.alerts.last(), Some(&News::DriftResolved));
+    assert_eq!(lab.kinds().last(), Some(&"drift_resolved"));
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn a_commit_that_changes_nothing_here_starts_nothing() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[ok(0)]);
+    assert_eq!(told(&lab.commit("c2", &[quiet("a")])), Vec::<String>::new());
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c2")));
+}
+
+#[test]
+fn a_commit_checks_only_what_it_changed() {
+    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
+    lab.answer(&[ok(0), ok(1)]);
+    let changed = task("b", Policy::Remediate, &["y"]);
+    let sent = lab.commit("c2", &[quiet("a"), changed, quiet("c")]);
+    assert_eq!(told(&sent), ["snapshot", "check 1,2"]);
+    assert_eq!(told(&lab.answer(&[off(1), ok(2)])), ["apply 1"]);
+}
+
+#[test]
+fn a_newer_commit_waits_for_an_apply_and_only_the_newest_counts() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    assert!(lab.commit("c2", &[quiet("b")]).is_empty());
+    assert!(lab.commit("c3", &[quiet("c")]).is_empty());
+    assert_eq!(told(&lab.perform(Outcome::Success)), ["snapshot", "check all"]);
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c3")));
+    let commits: Vec<_> = lab.events.iter().filter_map(|event| event.commit.clone()).collect();
+    assert!(commits.iter().all(|commit| commit.as_str() == "c1"), "no event mixes commits");
+}
+
+#[test]
+fn a_newer_commit_replaces_a_check_and_its_late_answer_counts_for_nothing() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    let stale = lab.last.clone();
+    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot", "check all"]);
+    let current = std::mem::replace(&mut lab.last, stale);
+    assert!(lab.answer(&[off(0)]).is_empty());
+    assert_eq!(lab.status(), Status::Unknown);
+    lab.last = current;
+    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
+}
+
+#[test]
+fn a_failing_task_is_tried_again_after_growing_pauses_and_told_once() {
+    let mut lab = Lab::with(&[task("a", Policy::RemediateAndAlert, &["x"])]);
+    lab.answer(&[off(0)]);
+    lab.perform(Outcome::Failure);
+    assert_eq!(lab.machine.drift()[0].status, StepStatus::Failed);
+    assert_eq!(lab.machine.drift()[0].reason.as_deref(), Some("what it printed"));
+    for pause in [10, 20, 40] {
+        assert!(
+            lab.pass(Duration::from_secs(pause) - Duration::from_millis(1))
+                .iter()
+                .all(|message| !matches!(message, ToAgent::Check { steps: Scope::Steps(_), .. }))
+        );
+        if matches!(lab.machine.phase, Phase::Checking { .. }) {
+            assert!(lab.answer(&[]).is_empty(), "a poll in between tries nothing");
+        }
+        assert_eq!(told(&lab.pass(Duration::from_millis(1))), ["check 0"]);
+        assert_eq!(told(&lab.answer(&[])), ["apply 0"]);
+        lab.perform(Outcome::Failure);
+    }
+    let failures =
+        lab.alerts.iter().filter(|news| **news == News::DriftRemediated { success: false });
+    assert_eq!(failures.count(), 1, "one alert per failure streak");
+
+    assert_eq!(told(&lab.ask(None)), ["check all"], "a manual reconcile does not wait");
+    lab.answer(&[]);
+    lab.perform(Outcome::Success);
+    assert_eq!(lab.alerts.last(), Some(&News::DriftRemediated { success: true }));
+    assert_eq!(lab.alerts.len(), 3);
+}
+
+#[test]
+fn a_new_snapshot_tries_a_failing_task_at_once() {
+    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
+    lab.answer(&[off(0), ok(1)]);
+    lab.perform(Outcome::AppliedButDrifted);
+    assert_eq!(lab.machine.drift()[0].status, StepStatus::AppliedButDrifted);
+    assert_eq!(told(&lab.commit("c2", &[quiet("a")])), ["snapshot", "check all"]);
+    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
+}
+
+#[test]
+fn a_check_that_cannot_tell_applies_nothing() {
+    let mut lab = Lab::with(&[task("a", Policy::Remediate, &["x", "y"])]);
+    assert!(lab.answer(&[unsure(0), off(1)]).is_empty());
+    assert_eq!(lab.status(), Status::Failed);
+    assert_eq!(lab.kinds()[1..], ["check_failed", "drift_detected"]);
+    lab.pass(POLL);
+    assert_eq!(told(&lab.answer(&[ok(0)])), ["apply 1"]);
+    assert!(lab.kinds().contains(&"check_recovered"));
+}
+
+#[test]
+fn a_repeated_record_is_acknowledged_and_told_once() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    let began = || Fact::Began { reason: "x".into() };
+    assert_eq!(told(&lab.record_as(5, StepIndex(0), began())), ["ack 5"]);
+    assert_eq!(told(&lab.record_as(5, StepIndex(0), began())), ["ack 5"]);
+    assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_started").count(), 1);
+}
+
+#[test]
+fn what_happened_while_the_connection_was_lost_is_told_on_return() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.ask(None);
+    lab.answer(&[off(0)]);
+    lab.record(StepIndex(0), Fact::Began { reason: "x".into() });
+    lab.step(Input::Disconnected { why: "connection reset".into() });
+    assert_eq!(lab.status(), Status::Offline);
+    let lost = Progress::Ended { error: Some("the agent's connection was lost".into()) };
+    assert_eq!(lab.progress.last(), Some(&lost));
+
+    let before = lab.last.clone();
+    assert_eq!(told(&lab.connect(&[quiet("a")])), ["snapshot", "check all"]);
+    let check = std::mem::replace(&mut lab.last, before);
+    let output = Output::from_text("done");
+    lab.record(StepIndex(0), Fact::Ended { outcome: Outcome::Success, duration_ms: 3, output });
+    lab.last = check;
+    assert!(lab.answer(&[ok(0)]).is_empty(), "nothing is applied twice");
+    assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_finished").count(), 1);
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn a_task_that_no_longer_applies_is_no_drift_any_more() {
+    let mut lab = Lab::with(&[task("a", Policy::AlertOnly, &["x"]), quiet("b")]);
+    lab.answer(&[off(0), ok(1)]);
+    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot"], "nothing new to check");
+    assert!(lab.machine.drift().is_empty());
+    assert_eq!(lab.alerts.last(), Some(&News::DriftResolved));
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn what_the_agent_saw_change_is_checked_and_nothing_else() {
+    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
+    lab.answer(&[ok(0), ok(1)]);
+    let snapshot = wanted("c", &[quiet("a"), quiet("b")]).snapshot.hash();
+    let steps = vec![StepIndex(1), StepIndex(9)];
+    let sent = lab.step(Input::Message(ToServer::LookAgain { snapshot, steps }));
+    assert_eq!(told(&sent), ["check 1"]);
+    assert_eq!(told(&lab.answer(&[off(1)])), ["apply 1"]);
+}
+
+#[test]
+fn a_step_that_the_agent_never_speaks_of_counts_as_failed() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.ask(None);
+    lab.answer(&[off(0)]);
+    lab.answer_is_apply_then_finish();
+    assert_eq!(lab.status(), Status::Failed);
+}
+
+impl Lab {
+    fn answer_is_apply_then_finish(&mut self) {
+        assert!(!self.applying().is_empty());
+        self.finish();
+    }
+}
+
+#[test]
+fn polls_are_spread_and_never_late() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        lab.answer(&[]);
+        let wait = lab.machine.deadline().expect("a poll is due") - lab.now.instant;
+        assert!(wait <= POLL && wait >= POLL.mul_f64(0.85), "{wait:?}");
+        seen.insert(wait);
+        assert_eq!(told(&lab.pass(wait)), ["check all"]);
+    }
+    assert!(seen.len() > 40, "not always the same moment");
+}

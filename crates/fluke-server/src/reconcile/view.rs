@@ -1,0 +1,121 @@
+//! How one agent looks from outside: API types made from the machine, and nothing decided.
+
+use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask, DriftEntry, TaskCounts};
+use fluke_model::id::TaskName;
+use fluke_model::status::Status;
+use fluke_model::verdict::Verdict;
+
+use super::Machine;
+use super::board::{Board, StepState};
+
+impl Machine {
+    /// The agent at a glance.
+    pub fn view(&self) -> Agent {
+        let tasks = self.board.as_ref().map(count).unwrap_or_default();
+        Agent {
+            name: self.name.clone(),
+            labels: self.hello.labels.clone(),
+            connected: self.session.is_some(),
+            status: self.status(),
+            version: self.hello.version.clone(),
+            node_type: self.hello.node_type,
+            connected_since: self.session.as_ref().map(|session| session.since),
+            last_seen: self.last_seen,
+            commit: self.board.as_ref().map(|board| board.commit.clone()),
+            snapshot: self.board.as_ref().map(|board| board.snapshot.hash()),
+            tasks,
+        }
+    }
+
+    /// How the agent stands.
+    pub fn status(&self) -> Status {
+        match (&self.session, &self.board) {
+            (None, _) => Status::Offline,
+            (Some(_), None) => Status::Unknown,
+            (Some(_), Some(board)) => Status::of_steps(board.steps.iter().map(StepState::status)),
+        }
+    }
+
+    /// Everything about the agent but its events.
+    pub fn detail(&self) -> AgentDetail {
+        AgentDetail {
+            agent: self.view(),
+            executors: self.hello.executors.clone(),
+            task_details: self.board.as_ref().map(tasks).unwrap_or_default(),
+            events: Vec::new(),
+        }
+    }
+
+    /// What is drifted now.
+    pub fn drift(&self) -> Vec<DriftEntry> {
+        let Some(board) = &self.board else { return Vec::new() };
+        let drifted = board.snapshot.steps().filter_map(|(index, task, step)| {
+            let state = &board.steps[index.0 as usize];
+            state.status().is_drifted().then(|| DriftEntry {
+                agent: self.name.clone(),
+                task: task.name.clone(),
+                step: step.address.clone(),
+                policy: task.policy,
+                status: state.status(),
+                reason: state.reason(),
+                since: state.since,
+            })
+        });
+        drifted.collect()
+    }
+
+    /// How one task stands here; none if it does not apply.
+    pub fn task_status(&self, task: &TaskName) -> Option<Status> {
+        let board = self.board.as_ref()?;
+        let (position, _) = board.snapshot.task(task)?;
+        match self.session {
+            Some(_) => Some(board.task_status(position)),
+            None => Some(Status::Offline),
+        }
+    }
+}
+
+fn count(board: &Board) -> TaskCounts {
+    let mut counts = TaskCounts::default();
+    for task in 0..board.tasks.len() {
+        counts.total += 1;
+        match board.task_status(task) {
+            Status::InSync => counts.in_sync += 1,
+            Status::Drifted | Status::Applying => counts.drifted += 1,
+            Status::Failed => counts.failed += 1,
+            Status::Unknown | Status::Offline => {}
+        }
+    }
+    counts
+}
+
+fn tasks(board: &Board) -> Vec<AgentTask> {
+    let task = |(position, task): (usize, &std::sync::Arc<fluke_model::snapshot::SnapshotTask>)| {
+        let steps = task.steps.iter().zip(board.states(position));
+        AgentTask {
+            name: task.name.clone(),
+            policy: task.policy,
+            status: board.task_status(position),
+            failures: board.tasks[position].failures,
+            retry_at: board.tasks[position].retry.map(|(_, wall)| wall),
+            steps: steps.map(|(step, state)| view_step(step.address.clone(), state)).collect(),
+        }
+    };
+    board.snapshot.tasks().iter().enumerate().map(task).collect()
+}
+
+fn view_step(step: fluke_model::id::StepAddress, state: &StepState) -> AgentStep {
+    let diff = match &state.verdict {
+        Some(Verdict::Drifted(drift)) => drift.diff.clone(),
+        _ => None,
+    };
+    AgentStep {
+        step,
+        status: state.status(),
+        reason: state.reason(),
+        diff,
+        since: state.since,
+        last_checked: state.last_checked,
+        last_applied: state.last_applied,
+    }
+}

@@ -1,0 +1,189 @@
+//! Who is connected, and what is known of everybody who was.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use fluke_model::api;
+use fluke_model::id::{AgentName, SessionId, TaskName};
+use fluke_model::message::Hello;
+use tokio::sync::mpsc;
+
+use crate::reconcile::{Effect, Input, Machine, Now, Request};
+
+/// How long an agent that went away is remembered.
+const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Every agent that is connected, or was not long ago.
+#[derive(Debug, Default)]
+pub struct Registry {
+    agents: RwLock<BTreeMap<AgentName, Arc<Seat>>>,
+}
+
+/// One agent's place: its machine, and who holds it now.
+#[derive(Debug)]
+pub struct Seat {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    machine: Machine,
+    /// The label of the token block that the name is known under.
+    grant: Option<String>,
+    holder: Option<Holder>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    session: SessionId,
+    orders: mpsc::UnboundedSender<Request>,
+}
+
+/// Why an agent does not get the name it wants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    /// Another one has it.
+    #[error(
+        "another agent is connected as `{0}`; give this one another name, or stop the other one"
+    )]
+    Taken(AgentName),
+    /// It is known under another token.
+    #[error(
+        "the name `{0}` is known under another token; use that token, or take it out of the server's config first"
+    )]
+    OtherToken(AgentName),
+}
+
+impl Registry {
+    /// Gives a seat to a new session. The newer of two different agents with one name is
+    /// refused; the same agent coming back takes over from the connection that it lost.
+    pub fn claim(
+        &self,
+        hello: &Hello,
+        session: SessionId,
+        grant: Option<&str>,
+        grant_is_valid: impl Fn(Option<&str>) -> bool,
+        poll_interval: Duration,
+        now: Now,
+    ) -> Result<(Arc<Seat>, mpsc::UnboundedReceiver<Request>), ClaimError> {
+        let seat = self.seat(hello, grant, poll_interval, now);
+        let mut inner = seat.lock();
+        if inner.holder.is_some() && inner.machine.hello().instance != hello.instance {
+            return Err(ClaimError::Taken(hello.name.clone()));
+        }
+        if inner.grant.as_deref() != grant {
+            if grant_is_valid(inner.grant.as_deref()) {
+                return Err(ClaimError::OtherToken(hello.name.clone()));
+            }
+            inner.grant = grant.map(str::to_string);
+        }
+        let (orders, receiver) = mpsc::unbounded_channel();
+        inner.holder = Some(Holder { session, orders });
+        drop(inner);
+        Ok((seat, receiver))
+    }
+
+    fn seat(&self, hello: &Hello, grant: Option<&str>, poll: Duration, now: Now) -> Arc<Seat> {
+        let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
+        if !agents.contains_key(&hello.name) {
+            agents.retain(|_, seat| seat.is_worth_keeping(now));
+        }
+        let new = || {
+            let machine = Machine::new(hello.clone(), poll, now);
+            let grant = grant.map(str::to_string);
+            Arc::new(Seat { inner: Mutex::new(Inner { machine, grant, holder: None }) })
+        };
+        agents.entry(hello.name.clone()).or_insert_with(new).clone()
+    }
+
+    fn seats(&self) -> Vec<Arc<Seat>> {
+        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
+        agents.values().cloned().collect()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Seat>> {
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Every known name, in order.
+    pub fn names(&self) -> Vec<AgentName> {
+        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
+        agents.keys().cloned().collect()
+    }
+
+    /// Every known agent, by name.
+    pub fn agents(&self) -> Vec<api::Agent> {
+        self.seats().iter().map(|seat| seat.lock().machine.view()).collect()
+    }
+
+    /// One agent; its events are left empty.
+    pub fn agent(&self, name: &str) -> Option<api::AgentDetail> {
+        Some(self.find(name)?.lock().machine.detail())
+    }
+
+    /// Everything that is drifted now.
+    pub fn drift(&self) -> Vec<api::DriftEntry> {
+        self.seats().iter().flat_map(|seat| seat.lock().machine.drift()).collect()
+    }
+
+    /// How a task stands on every known agent that it applies to.
+    pub fn task_status(&self, task: &TaskName) -> Vec<api::TaskAgent> {
+        let of = |seat: &Arc<Seat>| {
+            let inner = seat.lock();
+            let status = inner.machine.task_status(task)?;
+            Some(api::TaskAgent { name: inner.machine.name().clone(), status })
+        };
+        self.seats().iter().filter_map(of).collect()
+    }
+
+    /// Hands a manual reconcile to an agent; false if it is not connected.
+    pub fn order(&self, name: &str, request: Request) -> bool {
+        let Some(seat) = self.find(name) else { return false };
+        let inner = seat.lock();
+        inner.holder.as_ref().is_some_and(|holder| holder.orders.send(request).is_ok())
+    }
+}
+
+impl Seat {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A machine's step either returns or the process is broken; its state stays usable.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_worth_keeping(&self, now: Now) -> bool {
+        let inner = self.lock();
+        inner.holder.is_some() || now.wall.since(inner.machine.last_seen()) < REMEMBERED
+    }
+
+    /// Steps the machine on behalf of `session`; none if the seat has passed to another one.
+    pub fn step(
+        &self,
+        session: SessionId,
+        input: Input,
+        now: Now,
+    ) -> Option<(Vec<Effect>, Option<std::time::Instant>)> {
+        let mut inner = self.lock();
+        if inner.holder.as_ref().map(|holder| holder.session) != Some(session) {
+            return None;
+        }
+        let mut effects = Vec::new();
+        if matches!(input, Input::Connected { .. }) {
+            let why = "replaced by a new connection of the same agent".to_string();
+            effects = inner.machine.step(Input::Disconnected { why }, now);
+        }
+        if matches!(input, Input::Disconnected { .. }) {
+            inner.holder = None;
+        }
+        effects.extend(inner.machine.step(input, now));
+        Some((effects, inner.machine.deadline()))
+    }
+
+    /// Notes a sign of life.
+    pub fn seen(&self, now: Now) {
+        self.lock().machine.seen(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! One agent's stream: hears it, wakes its machine, and does what the machine says.
+//!
+//! Makes no decision of its own but one: an agent that has been silent for three heartbeats is
+//! gone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fluke_model::id::SessionId;
+use fluke_model::message::{Hello, ToAgent};
+use fluke_wire::Refusal;
+use fluke_wire::server::Link;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::outlets::Outlets;
+use crate::reconcile::{Effect, Input, Now, Request, Wanted};
+use crate::registry::Seat;
+use crate::source::Desired;
+
+/// How many heartbeats may be missed.
+const MISSED: u32 = 3;
+
+/// Everything that one session works with.
+pub struct Session {
+    /// Its own identity.
+    pub id: SessionId,
+    /// What the agent said first.
+    pub hello: Hello,
+    /// Where the agent's machine sits.
+    pub seat: Arc<Seat>,
+    /// Manual reconciles that are handed to it.
+    pub orders: mpsc::UnboundedReceiver<Request>,
+    /// What Git says.
+    pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// Where what comes of it goes.
+    pub outlets: Outlets,
+    /// How often each side says that it is here.
+    pub heartbeat: Duration,
+    /// Becomes true when the server stops.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// Why a session came to its end.
+enum End {
+    /// Told to the agent's record in these words.
+    Lost(String),
+    /// The server stops.
+    Stopping,
+    /// The agent has a newer session.
+    Replaced,
+}
+
+impl Session {
+    /// Runs until the stream ends, the agent falls silent, or the server stops.
+    pub async fn run(mut self, mut link: Link) {
+        let end = self.converse(&mut link).await;
+        let why = match &end {
+            End::Lost(why) => why.clone(),
+            End::Stopping => "the server is stopping".to_string(),
+            End::Replaced => return,
+        };
+        if matches!(end, End::Stopping) {
+            link.close(Refusal::Unavailable(why.clone()));
+        }
+        if let Some((effects, _)) =
+            self.seat.step(self.id, Input::Disconnected { why }, Now::read())
+        {
+            self.record(effects);
+        }
+    }
+
+    async fn converse(&mut self, link: &mut Link) -> End {
+        let patience = self.heartbeat * MISSED;
+        let mut beat = interval(self.heartbeat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut silent_at = TokioInstant::now() + patience;
+        let wanted = self.wanted();
+        let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
+        let mut input = connected;
+        loop {
+            let wake = match self.step(input, link, patience).await {
+                Ok(wake) => wake,
+                Err(end) => return end,
+            };
+            // Every branch is cancel-safe: receivers and watches lose nothing when dropped.
+            input = loop {
+                tokio::select! {
+                    heard = link.incoming.next() => match heard {
+                        Ok(Some(message)) => {
+                            silent_at = TokioInstant::now() + patience;
+                            break Input::Message(message);
+                        }
+                        Ok(None) => return End::Lost("the agent closed the connection".into()),
+                        Err(error) => return End::Lost(error.to_string()),
+                    },
+                    order = self.orders.recv() => match order {
+                        Some(request) => break Input::Manual(request),
+                        None => return End::Replaced,
+                    },
+                    changed = self.desired.changed() => match (changed, self.wanted()) {
+                        (Ok(()), Some(wanted)) => break Input::Wanted(wanted),
+                        (Ok(()), None) => {}
+                        (Err(_), _) => return End::Stopping,
+                    },
+                    () = at(wake) => break Input::Wake,
+                    _ = beat.tick() => {
+                        if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
+                            return End::Lost("the agent does not read".into());
+                        }
+                    }
+                    () = sleep_until(silent_at) => {
+                        let seconds = patience.as_secs();
+                        return End::Lost(format!("nothing heard of the agent for {seconds} s"));
+                    }
+                    () = stopped(&mut self.stopping) => return End::Stopping,
+                }
+            };
+        }
+    }
+
+    fn wanted(&mut self) -> Option<Wanted> {
+        let desired = self.desired.borrow_and_update().clone()?;
+        let snapshot = desired.compiler.snapshot(&self.hello.labels);
+        Some(Wanted { commit: desired.commit.clone(), snapshot })
+    }
+
+    async fn step(
+        &self,
+        input: Input,
+        link: &Link,
+        patience: Duration,
+    ) -> Result<Option<Instant>, End> {
+        let Some((effects, wake)) = self.seat.step(self.id, input, Now::read()) else {
+            return Err(End::Replaced);
+        };
+        for message in self.record(effects) {
+            match timeout(patience, link.outgoing.send(message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(End::Lost(error.to_string())),
+                Err(_) => return Err(End::Lost("the agent does not read".into())),
+            }
+        }
+        Ok(wake)
+    }
+
+    /// Does everything but the sending; gives back what is to be sent.
+    fn record(&self, effects: Vec<Effect>) -> Vec<ToAgent> {
+        self.outlets.take(&self.hello.name, effects)
+    }
+}
+
+/// Sleeps until `instant`; for ever if there is none.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the server to stop; a server that is gone has stopped.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}

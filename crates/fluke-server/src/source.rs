@@ -1,0 +1,440 @@
+//! Keeps the desired state equal to the newest valid commit.
+//!
+//! Never fails outward: a bad commit is recorded as an event and the last good [`Desired`] stays
+//! in force. Knows nothing of agents.
+//!
+//! ```text
+//! poll, webhook, SIGHUP ─▶ fetch ─▶ list ─▶ read ─▶ parse ─▶ Desired
+//!                           └─ unchanged, unreachable ─▶ status ◀─┘
+//! ```
+
+mod track;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use fluke_manifest::tree::Tree;
+use fluke_model::api;
+use fluke_model::diagnostic::{Diagnostic, Severity};
+use fluke_model::event::{Event, EventKind};
+use fluke_model::id::CommitId;
+use fluke_model::policy::Policy;
+use fluke_model::snapshot::{Compiler, Model};
+use fluke_model::time::Timestamp;
+use globset::{GlobBuilder, GlobMatcher};
+use tokio::sync::{Notify, watch};
+
+use crate::events::EventSink;
+use crate::folder::{FolderError, FolderReader, FolderTree, FolderWatch, WatchError};
+use crate::git::{GitConfig, GitError, GitTree, Mirror};
+use crate::webhook::Push;
+use track::Track;
+
+/// How many left-out files are named in the diagnostics of a commit.
+const NAMED_SKIPPED: usize = 20;
+/// How often a folder is looked at that cannot be watched.
+const UNWATCHED: Duration = Duration::from_secs(2);
+
+/// Everything that the commit in force says.
+#[derive(Debug)]
+pub struct Desired {
+    /// Which commit.
+    pub commit: CommitId,
+    /// Since when it is in force.
+    pub since: Timestamp,
+    /// What it says.
+    pub model: Model,
+    /// Makes snapshots of it.
+    pub compiler: Compiler,
+}
+
+/// Where the desired state is kept.
+#[derive(Debug, Clone)]
+pub enum SourceConfig {
+    /// A branch of a repository.
+    Git {
+        /// Which one, and how to get at it.
+        git: GitConfig,
+        /// How often the branch is looked at without being told.
+        poll_interval: Duration,
+        /// Which files are manifests; they are read ahead.
+        manifest_glob: String,
+    },
+    /// A directory on this machine, followed as it changes.
+    Folder {
+        /// Which one.
+        path: PathBuf,
+    },
+}
+
+/// Why a source cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// `manifest_glob` is no glob.
+    #[error("`manifest_glob` is not a valid pattern: {0}")]
+    Glob(#[from] globset::Error),
+}
+
+/// A tree, judged.
+#[derive(Debug)]
+pub struct Loaded {
+    /// None if any diagnostic is an error.
+    pub model: Option<Model>,
+    /// Every problem, by place.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Turns files into a model. May remember what it parsed, by the ids of the files.
+pub trait Compile: Send + 'static {
+    /// Reads all manifests of `tree`. Called from threads that may block.
+    fn load(&mut self, tree: &dyn Tree) -> Loaded;
+}
+
+/// The outside face of a running source.
+#[derive(Clone)]
+pub struct SourceHandle {
+    /// The commit in force; none before the first good one.
+    pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// What is known of the source.
+    pub status: watch::Receiver<api::Source>,
+    wake: Arc<Wake>,
+}
+
+#[derive(Default)]
+struct Wake {
+    poked: Notify,
+    announced: Mutex<Option<CommitId>>,
+}
+
+impl SourceHandle {
+    /// Has the source looked at now. While one look is under way, any number of these cause
+    /// exactly one more.
+    pub fn poke(&self) {
+        self.wake.poked.notify_one();
+    }
+
+    /// Has the source looked at because of a push; says whether the push concerns it.
+    pub fn pushed(&self, push: &Push) -> bool {
+        let concerns = self.status.borrow().branch.as_deref() == Some(&*push.branch);
+        if concerns {
+            *self.wake.announced.lock().unwrap_or_else(PoisonError::into_inner) =
+                push.commit.clone();
+            self.poke();
+        }
+        concerns
+    }
+}
+
+/// The loop that keeps [`Desired`] up to date.
+pub struct Source<C> {
+    origin: Origin,
+    compile: Arc<Mutex<C>>,
+    default_policy: Policy,
+    events: Arc<dyn EventSink>,
+    track: Track,
+    desired: watch::Sender<Option<Arc<Desired>>>,
+    status: watch::Sender<api::Source>,
+    wake: Arc<Wake>,
+}
+
+enum Origin {
+    Git { mirror: Box<Mirror>, manifests: GlobMatcher },
+    Folder { path: PathBuf, reader: Arc<Mutex<FolderReader>>, watch: Option<FolderWatch> },
+}
+
+/// The newest commit, as far as it had to be read.
+enum Seen {
+    Unchanged,
+    New { commit: CommitId, parents: Vec<CommitId>, files: Files },
+}
+
+/// Files of either origin.
+enum Files {
+    Git(GitTree),
+    Folder(FolderTree),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error("reading the folder came to an untimely end: {0}")]
+    Ended(tokio::task::JoinError),
+}
+
+/// What came of judging a commit.
+enum Verdict {
+    Accepted(Box<Model>, Compiler, Vec<Diagnostic>),
+    Rejected(Vec<Diagnostic>),
+}
+
+impl<C: Compile> Source<C> {
+    /// Sets a source up; nothing happens before [`Source::run`].
+    pub fn new(
+        config: SourceConfig,
+        compile: C,
+        default_policy: Policy,
+        events: Arc<dyn EventSink>,
+    ) -> Result<(Self, SourceHandle), SourceError> {
+        let (origin, track) = match config {
+            SourceConfig::Git { git, poll_interval, manifest_glob } => {
+                let glob = GlobBuilder::new(&manifest_glob).literal_separator(true).build()?;
+                let branch = Some(git.branch.to_string());
+                let track = Track::new(git.url.to_string(), branch, poll_interval);
+                let mirror = Box::new(Mirror::new(git));
+                (Origin::Git { mirror, manifests: glob.compile_matcher() }, track)
+            }
+            SourceConfig::Folder { path } => {
+                let track = Track::new(path.display().to_string(), None, UNWATCHED);
+                let reader = Arc::new(Mutex::new(FolderReader::new(&path)));
+                (Origin::Folder { path, reader, watch: None }, track)
+            }
+        };
+        let (desired, desired_seen) = watch::channel(None);
+        let (status, status_seen) = watch::channel(track.status().clone());
+        let wake = Arc::<Wake>::default();
+        let handle =
+            SourceHandle { desired: desired_seen, status: status_seen, wake: wake.clone() };
+        let compile = Arc::new(Mutex::new(compile));
+        let source = Self { origin, compile, default_policy, events, track, desired, status, wake };
+        Ok((source, handle))
+    }
+
+    /// Runs until it is dropped; children that run then are killed.
+    pub async fn run(mut self) {
+        let mut poked = true;
+        loop {
+            let began = Instant::now();
+            let announced =
+                self.wake.announced.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(commit) = announced {
+                self.track.announced(commit);
+            }
+            if let Err(error) = self.look(poked, began).await {
+                let event = self.track.failed(error.to_string(), now());
+                tracing::warn!(%error, "the source cannot be read");
+                event.into_iter().for_each(|event| self.events.record(event));
+            }
+            let pause = self.track.pause(now());
+            self.publish_status();
+            if let Origin::Git { mirror, .. } = &mut self.origin {
+                mirror.tidy().await;
+            }
+            poked = self.wait(pause).await;
+        }
+    }
+
+    /// One look at the source, from asking to publishing.
+    async fn look(&mut self, poked: bool, began: Instant) -> Result<(), LookError> {
+        for last_try in [false, true] {
+            let seen = match &mut self.origin {
+                Origin::Git { mirror, manifests } => {
+                    see_git(mirror, manifests, &self.track, poked).await?
+                }
+                Origin::Folder { path, reader, watch } => {
+                    // Watching begins before reading, so that no change falls in between.
+                    if watch.is_none() {
+                        *watch = Some(FolderWatch::new(path)?);
+                    }
+                    see_folder(reader.clone(), &self.track).await?
+                }
+            };
+            let Seen::New { commit, parents, files } = seen else {
+                self.tell(|track| track.answered(now()));
+                return Ok(());
+            };
+            match (self.judge(files).await, &mut self.origin) {
+                (None, Origin::Git { mirror, .. }) if last_try => {
+                    return Err(mirror.damaged("a file of the commit cannot be read").into());
+                }
+                (None, Origin::Git { mirror, .. }) => mirror.remove().await?,
+                (verdict, _) => {
+                    self.tell(|track| track.answered(now()));
+                    if let Some(verdict) = verdict {
+                        self.conclude(commit, &parents, verdict, began);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parses and compiles on a thread that may block, and survives whatever happens there. None
+    /// if the mirror could not give what the commit has.
+    async fn judge(&self, files: Files) -> Option<Verdict> {
+        let (compile, policy) = (self.compile.clone(), self.default_policy);
+        let judged = tokio::task::spawn_blocking(move || {
+            let mut compile = compile.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut loaded = compile.load(files.tree());
+            loaded.diagnostics.extend(files.warnings());
+            if files.is_damaged() {
+                return None;
+            }
+            Some(match loaded.model.filter(|_| !Diagnostic::any_error(&loaded.diagnostics)) {
+                Some(model) => {
+                    let compiler = Compiler::new(&model, policy);
+                    Verdict::Accepted(Box::new(model), compiler, loaded.diagnostics)
+                }
+                None => Verdict::Rejected(loaded.diagnostics),
+            })
+        });
+        judged.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the parser failed");
+            let message = "fluke itself failed on this commit; please report it".to_string();
+            Some(Verdict::Rejected(vec![about_file("", Severity::Error, message)]))
+        })
+    }
+
+    fn conclude(
+        &mut self,
+        commit: CommitId,
+        parents: &[CommitId],
+        verdict: Verdict,
+        began: Instant,
+    ) {
+        let since = now();
+        let mut event = match verdict {
+            Verdict::Accepted(model, compiler, warnings) => {
+                let event = self.track.accepted(&commit, parents, warnings, since);
+                let desired = Desired { commit, since, model: *model, compiler };
+                self.desired.send_replace(Some(Arc::new(desired)));
+                event
+            }
+            Verdict::Rejected(diagnostics) => self.track.rejected(&commit, diagnostics, since),
+        };
+        event.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        let commit = event.commit.as_ref().map(CommitId::short).unwrap_or_default();
+        match event.kind {
+            EventKind::CommitAccepted => tracing::info!(commit, "commit in force"),
+            _ => tracing::warn!(commit, errors = event.diagnostics.len(), "commit rejected"),
+        }
+        self.events.record(event);
+    }
+
+    fn tell(&mut self, change: impl FnOnce(&mut Track) -> Option<Event>) {
+        if let Some(event) = change(&mut self.track) {
+            tracing::info!("the source can be read again");
+            self.events.record(event);
+        }
+    }
+
+    fn publish_status(&self) {
+        self.status.send_replace(self.track.status().clone());
+    }
+
+    /// Waits for the next look; true if somebody asked for it.
+    async fn wait(&mut self, pause: Duration) -> bool {
+        let Origin::Folder { watch: slot, .. } = &mut self.origin else {
+            // Both are safe to cancel; a poke that is not awaited here is kept.
+            return tokio::select! {
+                () = self.wake.poked.notified() => true,
+                () = tokio::time::sleep(pause) => false,
+            };
+        };
+        let Some(watch) = slot else {
+            tokio::time::sleep(pause).await;
+            return false;
+        };
+        let watched = tokio::select! {
+            () = self.wake.poked.notified() => return true,
+            changed = watch.changed() => changed,
+        };
+        if let Err(error) = watched {
+            tracing::warn!(%error, "watching the folder anew");
+            *slot = None;
+            tokio::time::sleep(UNWATCHED).await;
+        }
+        false
+    }
+}
+
+/// A poll costs one listing of one ref; somebody who asks has reason to expect something new.
+async fn see_git(
+    mirror: &mut Mirror,
+    manifests: &GlobMatcher,
+    track: &Track,
+    poked: bool,
+) -> Result<Seen, LookError> {
+    if !poked && track.has_seen_any() && track.knows(&mirror.tip().await?) {
+        return Ok(Seen::Unchanged);
+    }
+    let checkout = mirror.checkout(manifests).await?;
+    if track.knows(&checkout.commit) {
+        return Ok(Seen::Unchanged);
+    }
+    let (commit, parents) = (checkout.commit, checkout.parents);
+    Ok(Seen::New { commit, parents, files: Files::Git(checkout.tree) })
+}
+
+async fn see_folder(reader: Arc<Mutex<FolderReader>>, track: &Track) -> Result<Seen, LookError> {
+    let read = tokio::task::spawn_blocking(move || {
+        reader.lock().unwrap_or_else(PoisonError::into_inner).read()
+    });
+    let tree = read.await.map_err(LookError::Ended)??;
+    let commit = tree.commit();
+    match track.knows(&commit) {
+        true => Ok(Seen::Unchanged),
+        false => Ok(Seen::New { commit, parents: Vec::new(), files: Files::Folder(tree) }),
+    }
+}
+
+impl Files {
+    fn tree(&self) -> &dyn Tree {
+        match self {
+            Self::Git(tree) => tree,
+            Self::Folder(tree) => tree,
+        }
+    }
+
+    fn is_damaged(&self) -> bool {
+        match self {
+            Self::Git(tree) => tree.is_damaged(),
+            Self::Folder(_) => false,
+        }
+    }
+
+    /// What was left out, so that nobody wonders why it has no effect.
+    fn warnings(&self) -> Vec<Diagnostic> {
+        let skipped = match self {
+            Self::Git(tree) => tree.skipped(),
+            Self::Folder(tree) => tree.skipped(),
+        };
+        let mut warnings: Vec<_> = skipped
+            .iter()
+            .take(NAMED_SKIPPED)
+            .map(|name| about_file(name, Severity::Warning, "this file is left out".to_string()))
+            .collect();
+        if let Some(more) = skipped.len().checked_sub(NAMED_SKIPPED + 1) {
+            let message = format!("{} more files are left out", more + 1);
+            warnings.push(about_file("", Severity::Warning, message));
+        }
+        warnings
+    }
+}
+
+fn about_file(file: &str, severity: Severity, message: String) -> Diagnostic {
+    Diagnostic {
+        severity,
+        message,
+        help: None,
+        file: file.to_string(),
+        line: 1,
+        column: 1,
+        end_line: 1,
+        end_column: 1,
+        source: Vec::new(),
+    }
+}
+
+fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Model to protobuf and back.
+//!
+//! To protobuf cannot fail: texts beyond their bounds are cut, and say so. From protobuf checks
+//! everything, since anybody may be at the other end: grammar, bounds, hashes. What a newer
+//! version may have added is tolerated, always to the harmless side.
+
+mod from_agent;
+mod from_server;
+mod parts;
+mod snapshot;
+mod text;
+
+pub(crate) use from_agent::{hello_from_proto, to_server_from_proto, to_server_to_proto};
+pub(crate) use from_server::{
+    to_agent_from_proto, to_agent_to_proto, welcome_from_proto, welcome_to_proto,
+};
+
+/// The most labels an agent may have.
+pub const MAX_LABELS: usize = 64;
+/// The most kinds of steps an agent may name.
+pub const MAX_EXECUTORS: usize = 64;
+/// The most steps a snapshot may have.
+pub const MAX_STEPS: usize = 100_000;
+
+/// Bytes of a reason: why something is drifted, or could not be told.
+pub(crate) const MAX_REASON: usize = 4 * 1024;
+/// Bytes of a diff.
+pub(crate) const MAX_DIFF: usize = 16 * 1024;
+/// Bytes of a program's version.
+pub(crate) const MAX_VERSION: usize = 128;
+/// Bytes of a commit's id.
+pub(crate) const MAX_COMMIT: usize = 128;
+/// Bytes of who asked.
+pub(crate) const MAX_BY: usize = 256;
+
+#[cfg(test)]
+pub(crate) mod tests;

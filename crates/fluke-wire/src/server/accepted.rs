@@ -1,0 +1,151 @@
+//! A connection as the server takes it: any byte stream, and a limit to idleness.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+use tonic::transport::server::Connected;
+
+/// How long a connection may be open without a session on it.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
+/// An accepted connection: plain TCP, TLS, or a pipe in memory.
+pub struct Accepted {
+    io: Box<dyn ByteStream>,
+    peer: Peer,
+    idle: Option<Pin<Box<Sleep>>>,
+    cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Accepted {
+    /// Wraps a byte stream that came from `peer`.
+    pub fn new(
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        peer: Option<SocketAddr>,
+    ) -> Self {
+        let peer = Peer { address: peer, sessions: Arc::default() };
+        Self { io: Box::new(io), peer, idle: None, cut: None }
+    }
+
+    /// Breaks the connection when `cut` is ready.
+    pub(super) fn until(mut self, cut: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.cut = Some(Box::pin(cut));
+        self
+    }
+
+    /// An error once the connection has been cut or idle for too long.
+    fn poll_alive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if let Some(cut) = &mut self.cut
+            && cut.as_mut().poll(cx).is_ready()
+        {
+            self.cut = None;
+            self.idle = Some(Box::pin(sleep(Duration::ZERO)));
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stopped"));
+        }
+        if self.peer.sessions.load(Ordering::Acquire) > 0 {
+            self.idle = None;
+            return Ok(());
+        }
+        let idle = self.idle.get_or_insert_with(|| Box::pin(sleep(IDLE_LIMIT)));
+        match idle.as_mut().poll(cx) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(()) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "no session was opened on the connection",
+            )),
+        }
+    }
+}
+
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// Who is at the other end of a connection, and how many sessions it has.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    pub(super) address: Option<SocketAddr>,
+    sessions: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    /// Keeps the connection from being idle.
+    pub(super) fn begin_session(&self) -> Busy {
+        self.sessions.fetch_add(1, Ordering::AcqRel);
+        Busy(self.sessions.clone())
+    }
+}
+
+/// A session on a connection, for as long as it lives.
+pub(super) struct Busy(Arc<AtomicUsize>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Connected for Accepted {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Accepted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_alive(cx)?;
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Accepted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_alive(cx)?;
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_alive(cx)?;
+        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_alive(cx)?;
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

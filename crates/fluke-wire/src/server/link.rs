@@ -1,0 +1,273 @@
+//! One agent's session, as the server holds it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use fluke_model::id::SessionId;
+use fluke_model::message::{ToAgent, ToServer, Welcome};
+use futures_util::Stream;
+use prost::Message;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::WatchStream;
+use tonic::{Status, Streaming};
+
+use super::accepted::Busy;
+use crate::convert::{MAX_STEPS, to_agent_to_proto, to_server_from_proto, welcome_to_proto};
+use crate::error::WireError;
+use crate::proto::{AgentMessage, ServerMessage, server_message};
+use crate::refusal::Refusal;
+use crate::sequence::Sequence;
+use crate::{MAX_TO_AGENT, proto};
+
+/// How many messages to one agent may wait for the network.
+const QUEUE: usize = 32;
+
+/// A session that has begun: the welcome is on its way.
+#[derive(Debug)]
+pub struct Link {
+    /// To the agent.
+    pub outgoing: Outgoing,
+    /// From the agent.
+    pub incoming: Incoming,
+}
+
+impl Link {
+    /// Ends the session, and tells the agent why.
+    pub fn close(self, why: Refusal) {
+        self.outgoing.close(why);
+    }
+
+    /// Takes up the agent's stream; what is sent comes out of the [`Downlink`].
+    pub(super) fn new(
+        welcome: Welcome,
+        stream: Streaming<AgentMessage>,
+        busy: Option<Busy>,
+    ) -> (Self, Downlink, Ender) {
+        let session = welcome.session;
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (ended, end) = watch::channel(None);
+        let ender = Ender(Arc::new(ended));
+        let outgoing = Outgoing { session, queue, ender: ender.clone() };
+        let sequence = Sequence::after_greeting(session);
+        let incoming =
+            Incoming { stream, sequence, skipped: 0, ender: ender.clone(), end: end.clone() };
+        let downlink = Downlink {
+            welcome: Some(welcome_message(welcome)),
+            waiting,
+            sent: 0,
+            ending: WatchStream::new(end),
+            end: None,
+            _busy: busy,
+        };
+        (Self { outgoing, incoming }, downlink, ender)
+    }
+}
+
+fn welcome_message(welcome: Welcome) -> ServerMessage {
+    let session = welcome.session.0;
+    let body = Some(server_message::Body::Welcome(welcome_to_proto(welcome)));
+    ServerMessage { session, sequence: 0, body }
+}
+
+/// How a session ends.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// With nothing to say.
+    Clean,
+    /// With a reason.
+    Refused(Refusal),
+}
+
+/// Brings a session to its end; whoever is first says how.
+#[derive(Debug, Clone)]
+pub(super) struct Ender(Arc<watch::Sender<Option<End>>>);
+
+impl Ender {
+    pub(super) fn end(&self, how: End) {
+        self.0.send_if_modified(|end| {
+            let first = end.is_none();
+            end.get_or_insert(how);
+            first
+        });
+    }
+}
+
+/// Why a message was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The session is over.
+    #[error("the session is over")]
+    Closed,
+    /// The agent takes messages too slowly.
+    #[error("the agent takes messages more slowly than they are sent")]
+    Full,
+    /// No agent would take it.
+    #[error(
+        "a snapshot of {steps} steps and {bytes} bytes is too large for an agent (at most \
+         {MAX_STEPS} steps and {MAX_TO_AGENT} bytes); match fewer tasks, or smaller ones"
+    )]
+    TooLarge {
+        /// How many steps it has.
+        steps: usize,
+        /// How large it is.
+        bytes: usize,
+    },
+}
+
+/// The way to an agent. Clones share one queue.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    session: SessionId,
+    queue: mpsc::Sender<ServerMessage>,
+    ender: Ender,
+}
+
+impl Outgoing {
+    /// Hands a message over to the network; waits while too many are on their way.
+    pub async fn send(&self, message: ToAgent) -> Result<(), SendError> {
+        let message = self.envelope(message)?;
+        self.queue.send(message).await.map_err(|_| SendError::Closed)
+    }
+
+    /// Hands a message over to the network, or fails at once.
+    pub fn try_send(&self, message: ToAgent) -> Result<(), SendError> {
+        let message = self.envelope(message)?;
+        self.queue.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => SendError::Full,
+            TrySendError::Closed(_) => SendError::Closed,
+        })
+    }
+
+    /// Ends the session behind what was sent so far, and tells the agent why.
+    pub fn close(&self, why: Refusal) {
+        self.ender.end(End::Refused(why));
+    }
+
+    /// The message without its number, which it gets when it leaves.
+    fn envelope(&self, message: ToAgent) -> Result<ServerMessage, SendError> {
+        let body = to_agent_to_proto(message);
+        if let server_message::Body::Snapshot(snapshot) = &body {
+            check_size(snapshot)?;
+        }
+        Ok(ServerMessage { session: self.session.0, sequence: 0, body: Some(body) })
+    }
+}
+
+fn check_size(snapshot: &proto::Snapshot) -> Result<(), SendError> {
+    /// What an envelope adds, generously.
+    const ENVELOPE: usize = 64;
+    let steps = snapshot.tasks.iter().map(|task| task.steps.len()).sum();
+    let bytes = snapshot.encoded_len() + ENVELOPE;
+    if steps > MAX_STEPS || bytes > MAX_TO_AGENT {
+        return Err(SendError::TooLarge { steps, bytes });
+    }
+    Ok(())
+}
+
+/// The way from an agent.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: Streaming<AgentMessage>,
+    sequence: Sequence,
+    skipped: u64,
+    ender: Ender,
+    end: watch::Receiver<Option<End>>,
+}
+
+impl Incoming {
+    /// The next message; none when the session was ended, by either side. Cancel-safe.
+    ///
+    /// An agent that breaks a rule is told so, and its session ends.
+    pub async fn next(&mut self) -> Result<Option<ToServer>, WireError> {
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = ended(&mut self.end) => return Ok(None),
+                message = self.stream.message() => message,
+            };
+            match self.read(message) {
+                Ok(Read::Message(message)) => return Ok(Some(message)),
+                Ok(Read::Skipped) => self.skipped += 1,
+                Ok(Read::End) => return Ok(None),
+                Err(error) => {
+                    self.ender.end(End::Refused(Refusal::Invalid(error.to_string())));
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// How many messages of a newer agent were passed over.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn read(&mut self, message: Result<Option<AgentMessage>, Status>) -> Result<Read, WireError> {
+        let message = message.map_err(|status| WireError::broken(&status))?;
+        let Some(message) = message else { return Ok(Read::End) };
+        self.sequence.accept(message.session, message.sequence)?;
+        match to_server_from_proto(message.body)? {
+            Some(ToServer::Hello(_)) => {
+                Err(WireError::Misplaced { expected: "a message", found: "a second Hello" })
+            }
+            Some(message) => Ok(Read::Message(message)),
+            None => Ok(Read::Skipped),
+        }
+    }
+}
+
+enum Read {
+    Message(ToServer),
+    Skipped,
+    End,
+}
+
+async fn ended(end: &mut watch::Receiver<Option<End>>) {
+    // An error means that nobody is left who could end it, which is an end as well.
+    let _ = end.wait_for(Option::is_some).await;
+}
+
+/// What an agent hears: the welcome, then whatever is sent, numbered in the order of the queue.
+pub(super) struct Downlink {
+    welcome: Option<ServerMessage>,
+    waiting: mpsc::Receiver<ServerMessage>,
+    sent: u64,
+    ending: WatchStream<Option<End>>,
+    end: Option<End>,
+    _busy: Option<Busy>,
+}
+
+impl Downlink {
+    /// Once an end is decided, nothing more is taken and what waits still goes out.
+    fn poll_end(&mut self, cx: &mut Context<'_>) {
+        while self.end.is_none()
+            && let Poll::Ready(Some(end)) = Pin::new(&mut self.ending).poll_next(cx)
+        {
+            if end.is_some() {
+                self.waiting.close();
+                self.end = end;
+            }
+        }
+    }
+}
+
+impl Stream for Downlink {
+    type Item = Result<ServerMessage, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(welcome) = self.welcome.take() {
+            return Poll::Ready(Some(Ok(welcome)));
+        }
+        self.poll_end(cx);
+        if let Some(message) = ready!(self.waiting.poll_recv(cx)) {
+            self.sent += 1;
+            return Poll::Ready(Some(Ok(ServerMessage { sequence: self.sent, ..message })));
+        }
+        Poll::Ready(match self.end.replace(End::Clean) {
+            Some(End::Refused(why)) => Some(Err(why.into())),
+            Some(End::Clean) | None => None,
+        })
+    }
+}

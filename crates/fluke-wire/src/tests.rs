@@ -1,0 +1,10 @@
+//! Stories over real sockets and pipes in memory.
+
+mod certificates;
+mod greeting;
+mod hall;
+mod measure;
+mod order;
+mod stopping;
+mod strangers;
+mod tls;

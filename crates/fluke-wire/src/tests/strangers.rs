@@ -1,0 +1,100 @@
+//! Things at the other end that are no fluke.
+
+use std::net::SocketAddr;
+
+use fluke_model::message::ToAgent;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Code;
+use tonic::transport::Endpoint;
+
+use super::hall::{Hall, hello, listen, target};
+use crate::client::{ConnectError, connect};
+use crate::proto::AgentMessage;
+use crate::proto::fleet_client::FleetClient;
+
+/// Answers everybody with the same bytes, and hangs up.
+async fn parrot(words: &'static [u8]) -> SocketAddr {
+    let (listener, address) = listen().await;
+    tokio::spawn(async move {
+        while let Ok((mut io, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let _ = io.read(&mut [0; 1024]).await;
+                let _ = io.write_all(words).await;
+            });
+        }
+    });
+    address
+}
+
+async fn failure(url: String) -> ConnectError {
+    connect(&target(&url), hello("web-1")).await.expect_err("no fluke there")
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_told_from_ours() {
+    let http1 = parrot(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let error = failure(format!("grpc://{http1}")).await;
+    assert!(matches!(error, ConnectError::Incompatible { .. }), "{error:?}");
+    assert!(error.to_string().contains("HTTP/1"), "{error}");
+
+    let ssh = parrot(b"SSH-2.0-OpenSSH_9.2p1\r\n").await;
+    let error = failure(format!("grpc://{ssh}")).await;
+    assert!(matches!(error, ConnectError::Incompatible { .. }), "{error:?}");
+
+    for plain in [http1, ssh] {
+        let error = failure(format!("grpcs://{plain}")).await;
+        assert!(matches!(error, ConnectError::NotTls { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_lost_with_a_hint() {
+    let rude = parrot(b"").await;
+    for (scheme, hint) in [("grpc", "use grpcs://"), ("grpcs", "TLS switched on")] {
+        let error = failure(format!("{scheme}://{rude}")).await;
+        assert!(matches!(error, ConnectError::Lost { .. }), "{error:?}");
+        assert!(error.to_string().contains(hint), "{error}");
+        assert!(error.is_retryable_soon());
+    }
+}
+
+#[tokio::test]
+async fn a_server_hears_garbage_and_serves_on() {
+    let mut hall = Hall::open().await;
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], b"\x16\x03\x01\x02\x00\x01\0\0"]
+    {
+        let mut io = TcpStream::connect(hall.address).await.expect("open");
+        io.write_all(garbage).await.expect("open");
+        io.shutdown().await.expect("open");
+        let _ = io.read_to_end(&mut Vec::new()).await;
+    }
+    let mut session = connect(&target(&hall.url()), hello("web-1")).await.expect("let in");
+    let guest = hall.next_guest().await;
+    guest.link.outgoing.send(ToAgent::Heartbeat).await.expect("open");
+    assert_eq!(session.incoming.next().await, Ok(Some(ToAgent::Heartbeat)));
+}
+
+#[tokio::test]
+async fn a_call_without_a_token_is_not_even_read() {
+    let hall = Hall::open().await;
+    let channel = Endpoint::from_shared(format!("http://{}", hall.address)).expect("an address");
+    let channel = channel.connect().await.expect("a server");
+    // No message is ever sent: the answer cannot depend on one.
+    let silent = tokio_stream::pending::<AgentMessage>();
+    let status = FleetClient::new(channel).connect(silent).await.expect_err("refused");
+    assert_eq!(status.code(), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn another_call_is_not_known() {
+    let hall = Hall::open().await;
+    let channel = Endpoint::from_shared(format!("http://{}", hall.address)).expect("an address");
+    let mut grpc = tonic::client::Grpc::new(channel.connect().await.expect("a server"));
+    grpc.ready().await.expect("open");
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let codec = tonic_prost::ProstCodec::<AgentMessage, AgentMessage>::default();
+    let request = tonic::Request::new(AgentMessage::default());
+    let answer = grpc.unary(request, path.parse().expect("a path"), codec).await;
+    assert_eq!(answer.expect_err("no reflection").code(), Code::Unimplemented);
+}
