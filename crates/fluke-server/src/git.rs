@@ -214,6 +214,7 @@ impl Mirror {
             "--update-shallow",
             "--no-tags",
             "--no-recurse-submodules",
+            "--no-auto-maintenance",
             "--no-write-fetch-head",
             "--",
             url,

@@ -1,3 +1,5 @@
+mod latency;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
