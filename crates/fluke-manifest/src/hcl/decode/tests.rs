@@ -161,14 +161,14 @@ fn wrong_values_say_what_was_expected_and_what_is_there() {
 #[test]
 fn what_does_not_belong_is_reported_with_what_was_meant() {
     let cases = [
-        ("colur = 1", "[colur] a `door` block has no attribute `colur` (did you mean `colour`?)"),
-        ("widht = 1", "[widht] a `door` block has no attribute `widht` (did you mean `width`?)"),
+        ("colur = 1", "[colur] unknown attribute `colur` (did you mean `colour`?)"),
+        ("widht = 1", "[widht] unknown attribute `widht` (did you mean `width`?)"),
         (
             "zzzzzzzz = 1",
-            "[zzzzzzzz] a `door` block has no attribute `zzzzzzzz` (it takes `colour`, `delay`, \
+            "[zzzzzzzz] unknown attribute `zzzzzzzz` (a `door` block takes `colour`, `delay`, \
              `keys`, `labels`, `locked`, `name`, `width`)",
         ),
-        ("bel \"x\" {}", "[bel \"x\"] a `door` block has no block `bel` (did you mean `bell`?)"),
+        ("bel \"x\" {}", "[bel \"x\"] unknown block `bel` (did you mean `bell`?)"),
         (
             "bell = {}",
             "[bell] `bell` is a block, not an attribute (write `bell { … }`, without `=`)",

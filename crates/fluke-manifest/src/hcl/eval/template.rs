@@ -9,7 +9,7 @@ use super::super::value::Value;
 use super::{Outcome, add_new, exceeded};
 
 /// What turning a large number into text costs.
-const LARGE_NUMBER: u64 = 100;
+const LARGE_NUMBER: u64 = 400;
 
 impl Scope<'_> {
     pub(super) fn template(&self, parts: &[Part], span: Span) -> Outcome {

@@ -22,7 +22,8 @@ pub(in crate::hcl) fn parse(text: &str) -> Expr {
 }
 
 fn problems(text: &str, variables: &dyn Variables) -> Vec<Problem> {
-    eval(&parse(text), &Scope::new(variables, &Budget::default())).expect_err(text)
+    let budget = Budget::new(2_000_000, 256 << 20);
+    eval(&parse(text), &Scope::new(variables, &budget)).expect_err(text)
 }
 
 /// Locals that are computed when they are asked for.

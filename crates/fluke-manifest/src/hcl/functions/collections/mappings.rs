@@ -123,7 +123,7 @@ pub(super) fn matchkeys(args: &[Value], scope: &Scope) -> Outcome {
         return Err(Failure::new(format!("there are {keys} keys, but {values} values")));
     }
     let wanted = wanted.as_items().unwrap_or_default();
-    scope.budget.work((keys.len() as u64).saturating_mul(wanted.len() as u64) / 16)?;
+    scope.budget.work((keys.len() as u64).saturating_mul(wanted.len() as u64))?;
     let kept = keys.iter().zip(values).filter(|(key, _)| wanted.iter().any(|it| it.equals(key)));
     let kept = kept.map(|(_, value)| value.clone()).collect();
     Ok(Value::list(args[0].kind().element().cloned().unwrap_or(Type::Any), kept))

@@ -132,7 +132,7 @@ pub(super) fn distinct(args: &[Value], scope: &Scope) -> Outcome {
         let is_new = match item {
             Value::String(text) => texts.insert(text.clone()),
             _ => {
-                scope.budget.work(1 + kept.len() as u64 / 16)?;
+                scope.budget.work(1 + kept.len() as u64)?;
                 !kept.iter().any(|other| other.equals(item))
             }
         };
