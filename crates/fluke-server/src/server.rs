@@ -21,7 +21,7 @@ use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::source::{Source, SourceConfig, SourceError, SourceHandle};
+use crate::source::{Source, SourceConfig, SourceHandle};
 use crate::tls::{Listener, ListenError, Protocol, Tls};
 use crate::trust::{Grant, Trust};
 
@@ -71,9 +71,6 @@ pub enum StartError {
     /// The local socket cannot be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The source makes no sense.
-    #[error(transparent)]
-    Source(#[from] SourceError),
     /// The manifest glob is no glob.
     #[error("`manifest_glob` is not a valid pattern")]
     Glob(#[from] fluke_manifest::GlobError),
@@ -122,7 +119,7 @@ impl Server {
         let events = Arc::new(EventLog::start(store, changes.clone()).await);
         let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
         let (source, handle) =
-            Source::new(settings.source, loader, settings.default_policy, events.clone())?;
+            Source::new(settings.source, loader, settings.default_policy, events.clone());
         let alerter = match &settings.alert_webhook {
             Some(url) => Some(Arc::new(Alerter::start(AlertSettings::new(url), events.clone())?)),
             None => None,
