@@ -1,1 +1,21 @@
-//! .
+//! The agent: keeps one host as its snapshot says.
+//!
+//! ```text
+//!  server ══ session ─▶ agent ─▶ state      what next? (pure)
+//!                         │
+//!                         ├────▶ executor ─▶ host      check, apply
+//!                         └────▶ store                 what survives a restart
+//! ```
+//!
+//! Knows nothing of Git sources, HCL, selectors or other agents.
+
+pub mod agent;
+pub mod executor;
+pub mod host;
+pub mod journal;
+mod session;
+pub mod state;
+pub mod store;
+
+pub use agent::{AgentConfig, AgentError, AgentStatus, run};
+pub use executor::Allow;

@@ -22,11 +22,11 @@ pub fn format(text: &str) -> Result<String, Vec<Problem>> {
         return Err(problems);
     }
     let mut layout = Layout::new(text);
-    let mut lines = layout.lines();
+    let lines = layout.lines();
     layout.indent(&lines);
     layout.space(&lines);
-    layout.align(&mut lines, |line| &line.assign, |line| line.lead.clone());
-    layout.align(&mut lines, |line| &line.comment, |line| line.lead.start..line.assign.end);
+    layout.align(&lines, |line| &line.assign, |line| line.lead.clone());
+    layout.align(&lines, |line| &line.comment, |line| line.lead.start..line.assign.end);
     Ok(layout.text())
 }
 
@@ -167,7 +167,7 @@ impl<'t> Layout<'t> {
     /// widest of what is before them.
     fn align(
         &mut self,
-        lines: &mut [Line],
+        lines: &[Line],
         cell: impl Fn(&Line) -> &Range<usize>,
         before: impl Fn(&Line) -> Range<usize>,
     ) {

@@ -1,20 +1,21 @@
 //! Puts the server together, starts it, and stops it in order.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluke_model::id::Hash256;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
-use fluke_wire::server::Accepted;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::alert::{AlertSettings, Alerter, AlerterError};
 use crate::changes::{Change, Changes};
 use crate::events::memory::{MemoryBounds, MemoryStore};
-use crate::events::EventLog;
+use crate::events::{EventLog, QueueBounds};
 use crate::fleet::Fleet;
 use crate::http::auth::ApiTokens;
 use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket};
@@ -22,7 +23,7 @@ use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::{Source, SourceConfig, SourceHandle};
-use crate::tls::{Listener, ListenError, Protocol, Tls};
+use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
 use crate::trust::{Grant, Trust};
 
 /// How often each side of a stream says that it is here.
@@ -32,10 +33,10 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// All that a server is told at its start.
 pub struct Settings {
-    /// Where agents connect; `:7070` is every address.
-    pub listen_grpc: String,
+    /// Where agents connect: the first of these that can be had.
+    pub listen_grpc: Vec<String>,
     /// Where people and programs connect.
-    pub listen_http: String,
+    pub listen_http: Vec<String>,
     /// For local administration.
     pub socket: Option<PathBuf>,
     /// Whose agents are let in.
@@ -53,21 +54,43 @@ pub struct Settings {
     /// For tasks that name no policy.
     pub default_policy: Policy,
     /// Whom drift is told to.
-    pub alert_webhook: Option<String>,
+    pub alert_webhook: Option<Secret>,
     /// How much history each agent has.
     pub max_events_per_agent: usize,
     /// How both listeners speak.
-    pub tls: Option<Tls>,
+    pub tls: TlsSettings,
     /// How often each side of a stream says that it is here.
     pub heartbeat: Duration,
+}
+
+/// How listeners speak.
+#[derive(Debug, Clone)]
+pub enum TlsSettings {
+    /// In the clear.
+    Off,
+    /// With a certificate that was given.
+    Files(TlsFiles),
+    /// With a certificate of the server's own CA, kept in this directory.
+    Own(PathBuf),
 }
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be had.
+    #[error("could not listen on {address} for {what}; is another server running there?")]
+    Listen {
+        /// For whom.
+        what: &'static str,
+        /// Where.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No certificate can be had.
     #[error(transparent)]
-    Listen(#[from] ListenError),
+    Tls(#[from] TlsError),
     /// The local socket cannot be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -82,9 +105,9 @@ pub enum StartError {
 /// A server that runs.
 pub struct Server {
     /// Where agents connect.
-    pub grpc: std::net::SocketAddr,
+    pub grpc: SocketAddr,
     /// Where people connect.
-    pub http: std::net::SocketAddr,
+    pub http: SocketAddr,
     /// What is known of the source, and the way to have it looked at.
     pub source: SourceHandle,
     /// Who is connected.
@@ -93,8 +116,8 @@ pub struct Server {
     pub events: Arc<EventLog>,
     /// What changes.
     pub changes: Changes,
-    /// The fingerprint of the server's own CA, where it made one.
-    pub ca_fingerprint: Option<Hash256>,
+    /// What TLS is spoken with, if any is.
+    pub certificates: Option<Arc<Certificates>>,
     trust: Arc<Trust>,
     api_tokens: Arc<ApiTokens>,
     alerter: Option<Arc<Alerter>>,
@@ -103,34 +126,39 @@ pub struct Server {
     loops: Vec<JoinHandle<()>>,
 }
 
+/// What a server listens on.
+struct Doors {
+    grpc: Listener,
+    http: Listener,
+    socket: Option<LocalSocket>,
+    certificates: Option<Arc<Certificates>>,
+    addresses: [SocketAddr; 2],
+}
+
 impl Server {
     /// Takes every address first, so that a server that starts serves everything.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
-        let tls = settings.tls.as_ref();
-        let grpc = Listener::bind(&settings.listen_grpc, tls, Protocol::Grpc).await?;
-        let http = Listener::bind(&settings.listen_http, tls, Protocol::Http).await?;
-        let socket = match &settings.socket {
-            Some(path) => Some(LocalSocket::bind(path).await?),
-            None => None,
-        };
+        let doors = Doors::open(&settings).await?;
         let changes = Changes::default();
-        let bounds = MemoryBounds { per_agent: settings.max_events_per_agent, ..Default::default() };
-        let store = Arc::new(MemoryStore::new(bounds));
-        let events = Arc::new(EventLog::start(store, changes.clone()).await);
+        let (events, event_writer) = start_events(&settings, &changes).await;
         let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
         let (source, handle) =
             Source::new(settings.source, loader, settings.default_policy, events.clone());
         let alerter = match &settings.alert_webhook {
-            Some(url) => Some(Arc::new(Alerter::start(AlertSettings::new(url), events.clone())?)),
+            Some(url) => {
+                let settings = AlertSettings::new(url.expose());
+                Some(Arc::new(Alerter::start(settings, events.clone())?))
+            }
             None => None,
         };
         let registry = Arc::new(Registry::default());
         let reconciles =
             Arc::new(Reconciles::new(registry.clone(), events.clone(), changes.clone()));
         let trust = Arc::new(Trust::new(settings.grants));
-        let api_tokens = Arc::new(ApiTokens::new(&settings.api_tokens));
+        let api_tokens = settings.api_tokens.iter().map(Secret::expose);
+        let api_tokens = Arc::new(ApiTokens::new(api_tokens));
         let (stopping, stopped) = watch::channel(false);
-        let fleet = Arc::new(Fleet {
+        let fleet = Fleet {
             trust: trust.clone(),
             registry: registry.clone(),
             desired: handle.desired.clone(),
@@ -143,36 +171,36 @@ impl Server {
             poll_interval: settings.poll_interval,
             heartbeat: settings.heartbeat,
             stopping: stopped.clone(),
-        });
+        };
+        let pushes = handle.clone();
         let app = App::new(Parts {
             registry: registry.clone(),
             reconciles,
-            source: handle.clone(),
+            desired: handle.desired.clone(),
+            source: handle.status.clone(),
+            pushed: Arc::new(move |push| pushes.pushed(push)),
             events: events.clone(),
             changes: changes.clone(),
             alerter: alerter.clone(),
             api_tokens: api_tokens.clone(),
-            webhook_secret: settings.webhook_secret,
+            webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
             default_policy: settings.default_policy,
         });
-        let (grpc_address, http_address) = (grpc.address(), http.address());
-        let mut listeners = vec![
-            tokio::spawn(serve_agents(fleet, grpc, stop(&stopped))),
-            tokio::spawn(serve_http(app.clone(), http, stop(&stopped))),
-        ];
-        listeners.extend(socket.map(|socket| tokio::spawn(serve_socket(app, socket, stop(&stopped)))));
+        let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
+        let listeners = doors.serve(fleet, app, &stopped);
         let loops = vec![
             tokio::spawn(source.run()),
             tokio::spawn(tell_of_source(handle.clone(), changes.clone())),
+            event_writer,
         ];
         Ok(Self {
-            grpc: grpc_address,
-            http: http_address,
+            grpc,
+            http,
             source: handle,
             registry,
             events,
             changes,
-            ca_fingerprint: settings.tls.as_ref().and_then(Tls::ca_fingerprint),
+            certificates,
             trust,
             api_tokens,
             alerter,
@@ -185,16 +213,16 @@ impl Server {
     /// From now on only these tokens are good; whoever is in stays in.
     pub fn replace_tokens(&self, grants: Vec<Grant>, api_tokens: &[Secret]) {
         self.trust.replace(grants);
-        self.api_tokens.replace(api_tokens);
+        self.api_tokens.replace(api_tokens.iter().map(Secret::expose));
     }
 
     /// Lets agents go (they come back at once), ends requests, and sends what is left to say.
     pub async fn stop(self) {
         self.stopping.send_replace(true);
         for listener in self.listeners {
+            // A listener that panicked has stopped as well.
             let _ = listener.await;
         }
-        self.loops.iter().for_each(JoinHandle::abort);
         if let Some(alerter) = &self.alerter {
             let left = alerter.close(LAST_WORDS).await;
             if left > 0 {
@@ -202,15 +230,85 @@ impl Server {
             }
         }
         self.events.flush(LAST_WORDS).await;
+        self.loops.iter().for_each(JoinHandle::abort);
     }
 }
 
-async fn serve_agents(fleet: Arc<Fleet>, listener: Listener, stop: impl Future<Output = ()> + Send) {
-    let incoming = futures_util::stream::unfold(listener, |mut listener| async {
-        let (io, peer) = listener.accept().await;
-        Some((Ok(Accepted::new(io, Some(peer))), listener))
-    });
-    if let Err(error) = fluke_wire::server::serve(fleet, incoming, stop).await {
+impl Doors {
+    async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let grpc = bind("agents", &settings.listen_grpc).await?;
+        let http = bind("HTTP", &settings.listen_http).await?;
+        let addresses = [local_address("agents", &grpc)?, local_address("HTTP", &http)?];
+        let socket = match &settings.socket {
+            Some(path) => Some(LocalSocket::bind(path).await?),
+            None => None,
+        };
+        let certificates = match &settings.tls {
+            TlsSettings::Off => None,
+            TlsSettings::Files(files) => Some(Certificates::from_files(files.clone())?),
+            TlsSettings::Own(directory) => {
+                Some(Certificates::own(directory, own_names(&addresses))?)
+            }
+        };
+        let listener = |tcp, speaks| match &certificates {
+            None => Ok(Listener::plain(tcp)),
+            Some(certificates) => Listener::tls(tcp, certificates.clone(), speaks),
+        };
+        let (grpc, http) = (listener(grpc, Speaks::Grpc)?, listener(http, Speaks::Http)?);
+        Ok(Self { grpc, http, socket, certificates, addresses })
+    }
+
+    fn serve(self, fleet: Fleet, app: App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+        let agents = serve_agents(Arc::new(fleet), self.grpc, stop(stopped));
+        let mut listeners = vec![
+            tokio::spawn(agents),
+            tokio::spawn(serve_http(app.clone(), self.http, stop(stopped))),
+        ];
+        if let Some(socket) = self.socket {
+            listeners.push(tokio::spawn(serve_socket(app, socket, stop(stopped))));
+        }
+        listeners
+    }
+}
+
+async fn start_events(settings: &Settings, changes: &Changes) -> (Arc<EventLog>, JoinHandle<()>) {
+    let events_per_agent = settings.max_events_per_agent;
+    let bounds = MemoryBounds { events_per_agent, ..MemoryBounds::default() };
+    let store = Arc::new(MemoryStore::new(bounds));
+    EventLog::start(store, changes.clone(), QueueBounds::default()).await
+}
+
+/// Listens on the first address that can be had.
+async fn bind(what: &'static str, candidates: &[String]) -> Result<TcpListener, StartError> {
+    let mut failed = None;
+    for address in candidates {
+        match TcpListener::bind(address.as_str()).await {
+            Ok(listener) => return Ok(listener),
+            Err(source) => {
+                // The first address is the one that was meant.
+                failed.get_or_insert(StartError::Listen { what, address: address.clone(), source });
+            }
+        }
+    }
+    let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "no address was given");
+    Err(failed.unwrap_or_else(|| StartError::Listen {
+        what,
+        address: String::new(),
+        source: nowhere(),
+    }))
+}
+
+fn local_address(what: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    let address = String::from("the address it was given");
+    listener.local_addr().map_err(|source| StartError::Listen { what, address, source })
+}
+
+async fn serve_agents(
+    fleet: Arc<Fleet>,
+    listener: Listener,
+    stop: impl Future<Output = ()> + Send,
+) {
+    if let Err(error) = fluke_wire::server::serve(fleet, listener.into_agents(), stop).await {
         tracing::error!(%error, "agents are no longer served");
     }
 }

@@ -23,7 +23,7 @@ use rustls::{InconsistentKeys, ServerConfig};
 use own::OwnCa;
 use x509::Validity;
 
-pub use listener::{Connection, ListenError, Listener};
+pub use listener::{Connection, Listener};
 pub use own::own_names;
 
 /// How often files are looked at, at most.
@@ -111,20 +111,16 @@ pub enum TlsError {
 
 /// What is spoken above TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum Speaks {
     /// HTTP/2 alone, as gRPC does.
     Grpc,
     /// HTTP/2 or HTTP/1.1.
     Http,
 }
 
-/// TLS as the server offers it; clones share one certificate.
-#[derive(Debug, Clone)]
-pub struct Tls(Arc<Certificates>);
-
 /// The certificate in use; a newer one takes its place for the connections that come after.
 #[derive(Debug)]
-struct Certificates {
+pub struct Certificates {
     origin: Origin,
     current: Mutex<Current>,
 }
@@ -147,66 +143,56 @@ struct Current {
 /// Both files' times and sizes.
 type Stamp = [(SystemTime, u64); 2];
 
-impl Tls {
+impl Certificates {
     /// Takes certificate and key from files.
-    pub fn from_files(files: TlsFiles) -> Result<Self, TlsError> {
+    pub fn from_files(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         // Before the files are read: a change in between is then seen as one.
         let stamp = stamp(&files);
         let (key, validity) = load(&files)?;
         let current = Mutex::new(Current { key, validity, stamp, looked: Instant::now() });
-        Ok(Self(Arc::new(Certificates { origin: Origin::Files(files), current })))
+        Ok(Arc::new(Self { origin: Origin::Files(files), current }))
     }
 
     /// Takes a certificate for `names` from the CA in `directory`, which is made if need be.
-    pub fn own(directory: &Path, names: Vec<String>) -> Result<Self, TlsError> {
+    pub fn own(directory: &Path, names: Vec<String>) -> Result<Arc<Self>, TlsError> {
         let ca = OwnCa::open(directory, names)?;
         let (key, validity) = ca.issue()?;
         let current = Mutex::new(Current { key, validity, stamp: None, looked: Instant::now() });
-        Ok(Self(Arc::new(Certificates { origin: Origin::Own(Box::new(ca)), current })))
+        Ok(Arc::new(Self { origin: Origin::Own(Box::new(ca)), current }))
     }
 
-    /// Where the certificate of the server's own CA is, if it has one: what agents are given.
-    pub fn ca_file(&self) -> Option<&Path> {
-        self.0.own_ca().map(OwnCa::file)
-    }
-
-    /// The SHA-256 of the server's own CA, if it has one.
-    pub fn ca_fingerprint(&self) -> Option<Hash256> {
-        self.0.own_ca().map(OwnCa::fingerprint)
+    /// The server's own CA: where its certificate is, and its SHA-256.
+    pub fn own_ca(&self) -> Option<(&Path, Hash256)> {
+        match &self.origin {
+            Origin::Files(_) => None,
+            Origin::Own(ca) => Some((ca.file(), ca.fingerprint())),
+        }
     }
 
     /// Until when the certificate in use is good.
     pub fn valid_until(&self) -> Timestamp {
-        self.0.current().validity.until
+        self.current().validity.until
     }
 
     /// The settings of a port.
-    fn server_config(&self, protocol: Protocol) -> Result<Arc<ServerConfig>, rustls::Error> {
+    pub fn server_config(self: &Arc<Self>, speaks: Speaks) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&versions)?
+            .with_protocol_versions(&versions)
+            .map_err(|error| self.unusable(error.to_string()))?
             .with_no_client_auth()
-            .with_cert_resolver(self.0.clone());
-        config.alpn_protocols = match protocol {
-            Protocol::Grpc => vec![b"h2".to_vec()],
-            Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            .with_cert_resolver(self.clone());
+        config.alpn_protocols = match speaks {
+            Speaks::Grpc => vec![b"h2".to_vec()],
+            Speaks::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         };
         Ok(Arc::new(config))
-    }
-}
-
-impl Certificates {
-    fn own_ca(&self) -> Option<&OwnCa> {
-        match &self.origin {
-            Origin::Files(_) => None,
-            Origin::Own(ca) => Some(ca),
-        }
     }
 
     /// Sees whether there is a newer certificate, at most once a second. A bad one is logged and
     /// the one in use stays. Blocking, for a moment.
-    fn refresh(&self) {
+    pub fn refresh(&self) {
         {
             let mut current = self.current();
             if current.looked.elapsed() < LOOK_AGAIN {
@@ -245,6 +231,14 @@ impl Certificates {
     fn current(&self) -> MutexGuard<'_, Current> {
         // Every field is replaced whole.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unusable(&self, reason: String) -> TlsError {
+        let file = match &self.origin {
+            Origin::Files(files) => &files.cert_file,
+            Origin::Own(ca) => ca.file(),
+        };
+        TlsError::Unusable { file: file.to_path_buf(), reason }
     }
 }
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fluke_wire::server::Accepted;
+use futures_util::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
@@ -18,7 +20,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::{Protocol, Tls};
+use super::{Certificates, Speaks, TlsError};
 
 /// How long a client may take to say hello.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -43,8 +45,7 @@ pub enum Connection {
 /// A port that is listened on.
 pub struct Listener {
     tcp: TcpListener,
-    address: SocketAddr,
-    tls: Option<Arc<Door>>,
+    tls: Option<Arc<Tls>>,
     handshakes: JoinSet<Option<(Connection, SocketAddr)>>,
     /// The handshakes under way, and some that are done, oldest first.
     started: VecDeque<AbortHandle>,
@@ -53,75 +54,38 @@ pub struct Listener {
     resume: Instant,
 }
 
-/// What a handshake needs.
-struct Door {
+struct Tls {
     acceptor: TlsAcceptor,
-    tls: Tls,
-}
-
-/// Why a port cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// The address makes no sense, is taken, or needs more rights.
-    #[error("could not listen on {address}: {source}; {}", advice(.source))]
-    Bind {
-        /// As it was given.
-        address: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// TLS cannot be set up.
-    #[error("could not offer TLS on {address}: {source}")]
-    Tls {
-        /// As it was given.
-        address: String,
-        /// What is wrong.
-        source: rustls::Error,
-    },
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "another program listens there (`ss -ltnp` shows which)",
-        io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE",
-        _ => "write it as address:port, or :port for every address",
-    }
+    certificates: Arc<Certificates>,
 }
 
 impl Listener {
-    /// Listens on `address`, where `:7070` is every address there is; over TLS if it is given.
-    pub async fn bind(
-        address: &str,
-        tls: Option<&Tls>,
-        protocol: Protocol,
-    ) -> Result<Self, ListenError> {
-        let bound = bind(address).await;
-        let bound = bound.and_then(|tcp| Ok((tcp.local_addr()?, tcp)));
-        let (local, tcp) =
-            bound.map_err(|source| ListenError::Bind { address: address.to_string(), source })?;
-        let door = |tls: &Tls| {
-            let acceptor = TlsAcceptor::from(tls.server_config(protocol)?);
-            Ok(Arc::new(Door { acceptor, tls: tls.clone() }))
-        };
-        let tls = tls
-            .map(door)
-            .transpose()
-            .map_err(|source| ListenError::Tls { address: address.to_string(), source })?;
-        Ok(Self {
+    /// Hands out connections as they come.
+    pub fn plain(tcp: TcpListener) -> Self {
+        Self {
             tcp,
-            address: local,
-            tls,
+            tls: None,
             handshakes: JoinSet::new(),
             started: VecDeque::new(),
             max_handshakes: MAX_HANDSHAKES,
             resume: Instant::now(),
-        })
+        }
     }
 
-    /// The address that is listened on, with the port that was chosen if none was given.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Hands out connections after their handshake.
+    pub fn tls(
+        tcp: TcpListener,
+        certificates: Arc<Certificates>,
+        speaks: Speaks,
+    ) -> Result<Self, TlsError> {
+        let acceptor = TlsAcceptor::from(certificates.server_config(speaks)?);
+        let tls = Some(Arc::new(Tls { acceptor, certificates }));
+        Ok(Self { tls, ..Self::plain(tcp) })
+    }
+
+    /// The address that is listened on.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
     }
 
     /// The next connection. Safe to cancel.
@@ -137,14 +101,23 @@ impl Listener {
             };
             match (accepted, &self.tls) {
                 (Ok((stream, peer)), None) => return (Connection::Plain(stream), peer),
-                (Ok((stream, peer)), Some(door)) => {
-                    let started = self.handshakes.spawn(handshake(door.clone(), stream, peer));
+                (Ok((stream, peer)), Some(tls)) => {
+                    let tls = tls.clone();
+                    let started = self.handshakes.spawn(handshake(tls, stream, peer));
                     self.started.push_back(started);
                     self.give_up_oldest();
                 }
                 (Err(error), _) => self.rest(&error),
             }
         }
+    }
+
+    /// All connections, one after the other, as the wire takes them.
+    pub fn into_agents(self) -> impl Stream<Item = io::Result<Accepted>> + Send + 'static {
+        futures_util::stream::unfold(self, |mut listener| async move {
+            let (connection, peer) = listener.accept().await;
+            Some((Ok(Accepted::new(connection, Some(peer))), listener))
+        })
     }
 
     fn give_up_oldest(&mut self) {
@@ -182,18 +155,7 @@ impl axum::serve::Listener for Listener {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
-}
-
-/// `:port` takes IPv4 and IPv6 at once, and IPv4 alone where there is no IPv6.
-async fn bind(address: &str) -> io::Result<TcpListener> {
-    let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(address).await };
-    match TcpListener::bind(format!("[::]:{port}")).await {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind(format!("0.0.0.0:{port}")).await
-        }
-        bound => bound,
+        Listener::local_addr(self)
     }
 }
 
@@ -206,11 +168,11 @@ async fn accept_after(tcp: &TcpListener, moment: Instant) -> io::Result<(TcpStre
 }
 
 async fn handshake(
-    door: Arc<Door>,
+    tls: Arc<Tls>,
     stream: TcpStream,
     peer: SocketAddr,
 ) -> Option<(Connection, SocketAddr)> {
-    let greeted = tokio::time::timeout(HANDSHAKE, greet(door, stream)).await;
+    let greeted = tokio::time::timeout(HANDSHAKE, greet(tls, stream)).await;
     match greeted {
         Ok(Ok(stream)) => Some((Connection::Tls(Box::new(stream)), peer)),
         Ok(Err(error)) => {
@@ -224,7 +186,7 @@ async fn handshake(
     }
 }
 
-async fn greet(door: Arc<Door>, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+async fn greet(tls: Arc<Tls>, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
     let mut first = [0; 1];
     if stream.peek(&mut first).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -232,10 +194,10 @@ async fn greet(door: Arc<Door>, stream: TcpStream) -> io::Result<TlsStream<TcpSt
     if first[0] != TLS_HANDSHAKE {
         return Err(answer_plaintext(stream).await);
     }
-    let tls = door.tls.clone();
-    let refreshed = tokio::task::spawn_blocking(move || tls.0.refresh());
+    let certificates = tls.certificates.clone();
+    let refreshed = tokio::task::spawn_blocking(move || certificates.refresh());
     refreshed.await.map_err(io::Error::other)?;
-    door.acceptor.accept(stream).await
+    tls.acceptor.accept(stream).await
 }
 
 const SPEAKS_TLS: &str = "This port speaks TLS: use https:// (or grpcs:// for agents).\n";

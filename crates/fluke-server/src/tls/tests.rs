@@ -64,14 +64,14 @@ fn every_kind_of_bad_file_is_named_with_its_reason() {
         ),
     ] {
         let directory = directory();
-        let error = Tls::from_files(write(&directory, cert, key)).expect_err(case);
+        let error = Certificates::from_files(write(&directory, cert, key)).expect_err(case);
         let error = error.to_string();
         assert!(wanted.iter().all(|part| error.contains(part)), "{case}: {error}");
     }
     let directory = directory();
     let files = write(&directory, &cert, &key);
     std::fs::remove_file(&files.key_file).expect("removed");
-    let error = Tls::from_files(files).expect_err("missing").to_string();
+    let error = Certificates::from_files(files).expect_err("missing").to_string();
     assert!(error.contains("server.key") && error.contains("No such file"), "{error}");
 }
 
@@ -80,20 +80,20 @@ fn a_good_certificate_is_taken_with_its_validity() {
     let until = SystemTime::now() + Duration::from_secs(1_000_000);
     let (cert, key) = pair(until);
     let directory = directory();
-    let tls = Tls::from_files(write(&directory, &cert, &key)).expect("good");
-    let difference = Timestamp::from(until).0.abs_diff(tls.valid_until().0);
+    let certificates = Certificates::from_files(write(&directory, &cert, &key)).expect("good");
+    let difference = Timestamp::from(until).0.abs_diff(certificates.valid_until().0);
     assert!(difference < 1000, "{difference}");
-    assert_eq!((tls.ca_file(), tls.ca_fingerprint()), (None, None));
+    assert!(certificates.own_ca().is_none());
 }
 
-fn leaf(tls: &Tls) -> Vec<u8> {
-    tls.0.current().key.cert[0].to_vec()
+fn leaf(certificates: &Certificates) -> Vec<u8> {
+    certificates.current().key.cert[0].to_vec()
 }
 
-fn look_again(tls: &Tls) {
+fn look_again(certificates: &Certificates) {
     let long_ago = Instant::now().checked_sub(LOOK_AGAIN).expect("the machine is up for a second");
-    tls.0.current().looked = long_ago;
-    tls.0.refresh();
+    certificates.current().looked = long_ago;
+    certificates.refresh();
 }
 
 #[test]
@@ -101,40 +101,39 @@ fn replaced_files_are_used_and_bad_ones_are_not() {
     let (cert, key) = good_pair();
     let directory = directory();
     let files = write(&directory, &cert, &key);
-    let tls = Tls::from_files(files.clone()).expect("good");
-    let first = leaf(&tls);
-    look_again(&tls);
-    assert_eq!(leaf(&tls), first);
+    let certificates = Certificates::from_files(files.clone()).expect("good");
+    let first = leaf(&certificates);
+    look_again(&certificates);
+    assert_eq!(leaf(&certificates), first);
 
     let (second_cert, second_key) = good_pair();
     std::fs::write(&files.cert_file, format!("{second_cert}\n")).expect("written");
-    look_again(&tls);
-    assert_eq!(leaf(&tls), first, "half of a pair is not taken");
+    look_again(&certificates);
+    assert_eq!(leaf(&certificates), first, "half of a pair is not taken");
 
     std::fs::write(&files.key_file, format!("{second_key}\n\n")).expect("written");
-    look_again(&tls);
-    let second = leaf(&tls);
+    look_again(&certificates);
+    let second = leaf(&certificates);
     assert_ne!(second, first);
 
     std::fs::remove_file(&files.cert_file).expect("removed");
-    look_again(&tls);
+    look_again(&certificates);
     std::fs::write(&files.cert_file, "nonsense").expect("written");
-    look_again(&tls);
-    assert_eq!(leaf(&tls), second);
+    look_again(&certificates);
+    assert_eq!(leaf(&certificates), second);
 }
 
-fn own(directory: &TempDir) -> Result<Tls, TlsError> {
-    Tls::own(&directory.path().join("tls"), own_names(&[]))
+fn own(directory: &TempDir) -> Result<Arc<Certificates>, TlsError> {
+    Certificates::own(&directory.path().join("tls"), own_names(&[]))
 }
 
 #[test]
 fn the_own_ca_is_made_once_and_the_certificate_anew_on_every_start() {
     let directory = directory();
     let first = own(&directory).expect("a CA");
+    let (file, fingerprint) = first.own_ca().expect("an own CA");
     let second = own(&directory).expect("the same CA");
-    assert!(first.ca_file().is_some_and(|file| file.ends_with("tls/ca.pem")));
-    assert!(first.ca_fingerprint().is_some());
-    assert_eq!(second.ca_fingerprint(), first.ca_fingerprint());
+    assert_eq!(second.own_ca(), Some((file, fingerprint)));
     assert_ne!(leaf(&first), leaf(&second));
     let mode = |name: &str| {
         let file = directory.path().join("tls").join(name);
@@ -162,14 +161,14 @@ fn a_lost_key_is_an_error_and_an_unfinished_start_is_not() {
 #[test]
 fn the_own_certificate_is_renewed_before_it_ends() {
     let directory = directory();
-    let tls = own(&directory).expect("a CA");
-    let first = leaf(&tls);
-    look_again(&tls);
-    assert_eq!(leaf(&tls), first);
-    tls.0.current().validity.until = now().after(Duration::from_secs(29 * 86_400));
-    look_again(&tls);
-    assert_ne!(leaf(&tls), first);
-    assert!(tls.valid_until() > now().after(Duration::from_secs(80 * 86_400)));
+    let certificates = own(&directory).expect("a CA");
+    let first = leaf(&certificates);
+    look_again(&certificates);
+    assert_eq!(leaf(&certificates), first);
+    certificates.current().validity.until = now().after(Duration::from_secs(29 * 86_400));
+    look_again(&certificates);
+    assert_ne!(leaf(&certificates), first);
+    assert!(certificates.valid_until() > now().after(Duration::from_secs(80 * 86_400)));
 }
 
 #[test]

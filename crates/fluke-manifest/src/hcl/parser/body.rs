@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{BLOCK_NODES, Outcome, Parser, Told};
-use crate::hcl::ast::{Attribute, Block, Body, Ident, Span};
+use crate::hcl::ast::{Attribute, Block, Body, Expr, ExprKind, Ident, Span};
 use crate::hcl::lexer::{Kind, Token};
 use crate::hcl::problem::Problem;
 
@@ -19,23 +19,21 @@ impl Parser<'_> {
     /// All of a file.
     pub(super) fn file(&mut self) -> Body {
         let mut body = Body::default();
-        self.items(&mut body, None);
-        body.span = Span { start: 0, end: self.token.span.end };
+        let end = self.items(&mut body, None);
+        body.span = Span { start: 0, end: end.end };
         body
     }
 
-    /// The items up to the closing brace (which is taken) or the end of the file.
-    fn items(&mut self, body: &mut Body, open: Option<Span>) {
-        loop {
+    /// The items up to the closing brace (which is taken) or the end of the file; gives the place
+    /// of that.
+    fn items(&mut self, body: &mut Body, open: Option<Span>) -> Span {
+        let end = loop {
             match self.token.kind {
                 Kind::Newline => self.load(),
-                Kind::CloseBrace if open.is_some() => {
-                    self.advance();
-                    break;
-                }
+                Kind::CloseBrace if open.is_some() => break self.advance().span,
                 Kind::End => {
                     open.map(|open| self.unclosed(open));
-                    break;
+                    break self.token.span;
                 }
                 Kind::Name => {
                     if self.item(body, open.is_some()).is_err() {
@@ -44,10 +42,11 @@ impl Parser<'_> {
                 }
                 _ => self.not_an_item(open.is_some()),
             }
-        }
+        };
         self.refuse_duplicates(&mut body.attributes);
         body.attributes.shrink_to_fit();
         body.blocks.shrink_to_fit();
+        end
     }
 
     fn not_an_item(&mut self, in_block: bool) {
@@ -77,7 +76,7 @@ impl Parser<'_> {
         let name = self.advance();
         match self.token.kind {
             Kind::Assign => {
-                body.attributes.push(self.attribute(name)?);
+                self.attribute(name, body)?;
                 self.end_of_attribute(in_block)
             }
             Kind::OpenBrace | Kind::OpenQuote | Kind::Name | Kind::WrongQuotes => {
@@ -100,12 +99,16 @@ impl Parser<'_> {
         self.expected_because(&what, help)
     }
 
-    /// From the `=` on.
-    fn attribute(&mut self, name: Token) -> Outcome<Attribute> {
+    /// From the `=` on. A value with a mistake is kept as none, so that the name counts as set.
+    fn attribute(&mut self, name: Token, body: &mut Body) -> Outcome<()> {
         self.count(1)?;
         self.advance();
-        let value = self.expression()?;
-        Ok(Attribute { name: self.ident(name), value })
+        let (value, outcome) = match self.expression() {
+            Ok(value) => (value, Ok(())),
+            Err(Told) => (Expr { kind: ExprKind::Null, span: name.span }, Err(Told)),
+        };
+        body.attributes.push(Attribute { name: self.ident(name), value });
+        outcome
     }
 
     fn end_of_attribute(&mut self, in_block: bool) -> Outcome<()> {
@@ -223,30 +226,31 @@ impl Parser<'_> {
     /// Between the braces, and the closing one.
     fn block_body(&mut self, open: Token) -> Body {
         let mut body = Body::default();
-        match self.token.kind {
-            Kind::Newline | Kind::CloseBrace | Kind::End => {
-                self.items(&mut body, Some(open.span));
-            }
-            _ if open.kind == Kind::Newline => self.items(&mut body, Some(open.span)),
-            _ => {
-                if self.single_line(&mut body, open).is_err() {
-                    self.skip_to(Kind::CloseBrace);
-                }
-            }
-        }
-        let end = self.behind.saturating_sub(1).max(open.span.end);
-        body.span = Span { start: open.span.end, end };
+        let several_lines = open.kind == Kind::Newline
+            || matches!(self.token.kind, Kind::Newline | Kind::CloseBrace | Kind::End);
+        let end = if several_lines {
+            self.items(&mut body, Some(open.span)).start
+        } else {
+            self.single_line(&mut body, open).unwrap_or_else(|Told| {
+                self.skip_to(Kind::CloseBrace);
+                self.behind
+            })
+        };
+        body.span = Span { start: open.span.end, end: end.max(open.span.end) };
         body
     }
 
-    /// `name = value }`: a block on one line holds one attribute.
-    fn single_line(&mut self, body: &mut Body, open: Token) -> Outcome<()> {
+    /// `name = value }`: a block on one line holds one attribute. Gives the place of the brace.
+    fn single_line(&mut self, body: &mut Body, open: Token) -> Outcome<u32> {
         if self.token.kind != Kind::Name {
             return Err(self.expected("an attribute or `}`"));
         }
         let name = self.advance();
         match self.token.kind {
-            Kind::Assign => body.attributes = vec![self.attribute(name)?],
+            Kind::Assign => {
+                body.attributes.reserve_exact(1);
+                self.attribute(name, body)?;
+            }
             Kind::OpenBrace | Kind::OpenQuote | Kind::Name => {
                 let span = name.span.to(self.token.span);
                 let problem = Problem::new(span, "a block on one line holds one attribute only")
@@ -256,10 +260,7 @@ impl Parser<'_> {
             _ => return Err(self.neither_attribute_nor_block(name)),
         }
         match self.token.kind {
-            Kind::CloseBrace => {
-                self.advance();
-                Ok(())
-            }
+            Kind::CloseBrace => Ok(self.advance().span.start),
             Kind::End => Err(self.unclosed(open.span)),
             Kind::Comma | Kind::Name => Err(self.expected_because(
                 "`}`",

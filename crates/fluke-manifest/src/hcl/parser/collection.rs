@@ -38,7 +38,7 @@ impl Parser<'_> {
         let mut tallest = 0;
         let mut expand = false;
         while self.take(closer).is_none() {
-            if self.token.kind == Kind::End {
+            if self.token.kind == Kind::End || self.attribute_follows() {
                 return Err(self.unclosed(open.span));
             }
             items.push(self.expression()?);

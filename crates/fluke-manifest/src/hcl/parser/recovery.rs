@@ -90,7 +90,7 @@ impl Parser<'_> {
     }
 
     /// Whether the next token is the first of its line and begins `name = …`.
-    fn attribute_follows(&self) -> bool {
+    pub(super) fn attribute_follows(&self) -> bool {
         self.token.kind == Kind::Name
             && self.fresh_line
             && self.lexer.attribute_starts_at(self.token.span.start)

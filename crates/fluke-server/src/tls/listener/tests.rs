@@ -11,22 +11,23 @@ use super::*;
 
 struct Port {
     address: SocketAddr,
-    tls: Tls,
+    certificates: Arc<Certificates>,
     _directory: TempDir,
 }
 
-async fn listen(protocol: Protocol) -> (Listener, Port) {
+async fn listen(speaks: Speaks) -> (Listener, Port) {
     let directory = directory();
-    let tls = Tls::own(directory.path(), own_names(&[])).expect("a CA");
-    let listener = Listener::bind("127.0.0.1:0", Some(&tls), protocol).await.expect("a listener");
-    let address = listener.address();
-    (listener, Port { address, tls, _directory: directory })
+    let certificates = Certificates::own(directory.path(), own_names(&[])).expect("a CA");
+    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = Listener::tls(tcp, certificates.clone(), speaks).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    (listener, Port { address, certificates, _directory: directory })
 }
 
 impl Port {
     /// As a client that trusts the server's CA and nothing else.
     async fn connect(&self, name: &str, alpn: &[&str]) -> io::Result<client::TlsStream<TcpStream>> {
-        let file = self.tls.ca_file().expect("an own CA");
+        let (file, _) = self.certificates.own_ca().expect("an own CA");
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(file).expect("a certificate")).expect("a root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -72,7 +73,7 @@ async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
 
 #[tokio::test]
 async fn whoever_trusts_the_ca_gets_through_by_every_name() {
-    let (listener, port) = listen(Protocol::Http).await;
+    let (listener, port) = listen(Speaks::Http).await;
     answer_all(listener);
     for name in ["localhost", "127.0.0.1", "::1"] {
         assert_eq!(read_all(port.connect(name, &[]).await.expect(name)).await, "hello");
@@ -82,23 +83,23 @@ async fn whoever_trusts_the_ca_gets_through_by_every_name() {
 
 #[tokio::test]
 async fn each_port_offers_its_protocols() {
-    for (protocol, offered, agreed) in [
-        (Protocol::Grpc, vec!["h2"], Some("h2")),
-        (Protocol::Http, vec!["h2", "http/1.1"], Some("h2")),
-        (Protocol::Http, vec!["http/1.1"], Some("http/1.1")),
-        (Protocol::Grpc, vec!["http/1.1"], None),
+    for (speaks, offered, agreed) in [
+        (Speaks::Grpc, vec!["h2"], Some("h2")),
+        (Speaks::Http, vec!["h2", "http/1.1"], Some("h2")),
+        (Speaks::Http, vec!["http/1.1"], Some("http/1.1")),
+        (Speaks::Grpc, vec!["http/1.1"], None),
     ] {
-        let (listener, port) = listen(protocol).await;
+        let (listener, port) = listen(speaks).await;
         answer_all(listener);
         let stream = port.connect("localhost", &offered).await.ok();
         let got = stream.as_ref().and_then(|stream| stream.get_ref().1.alpn_protocol());
-        assert_eq!(got, agreed.map(str::as_bytes), "{protocol:?} {offered:?}");
+        assert_eq!(got, agreed.map(str::as_bytes), "{speaks:?} {offered:?}");
     }
 }
 
 #[tokio::test]
 async fn plain_http_is_told_about_tls() {
-    let (listener, port) = listen(Protocol::Http).await;
+    let (listener, port) = listen(Speaks::Http).await;
     answer_all(listener);
     let answer = port.plaintext(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("speaks TLS"), "{answer}");
@@ -110,7 +111,7 @@ async fn plain_http_is_told_about_tls() {
 
 #[tokio::test]
 async fn clients_that_say_nothing_hold_nobody_up() {
-    let (mut listener, port) = listen(Protocol::Grpc).await;
+    let (mut listener, port) = listen(Speaks::Grpc).await;
     listener.max_handshakes = 10;
     answer_all(listener);
     let mut silent = Vec::new();
@@ -128,9 +129,9 @@ async fn clients_that_say_nothing_hold_nobody_up() {
 
 #[tokio::test(start_paused = true)]
 async fn accepting_rests_when_the_system_runs_out_and_goes_on() {
-    let bound = Listener::bind("127.0.0.1:0", None, Protocol::Http).await;
-    let mut listener = bound.expect("a listener");
-    let address = listener.address();
+    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut listener = Listener::plain(tcp);
+    let address = listener.local_addr().expect("an address");
     let began = Instant::now();
     listener.rest(&io::Error::from_raw_os_error(nix::libc::EMFILE));
     let client = TcpStream::connect(address).await.expect("connected");
@@ -143,25 +144,8 @@ async fn accepting_rests_when_the_system_runs_out_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_port_alone_means_every_address_and_a_taken_one_is_told() {
-    let bound = Listener::bind(":0", None, Protocol::Http).await;
-    let mut listener = bound.expect("a listener");
-    assert!(listener.address().ip().is_unspecified());
-    let port = listener.address().port();
-    let client = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
-    let (_, peer) = listener.accept().await;
-    assert_eq!(peer.port(), client.local_addr().expect("an address").port());
-
-    let taken = Listener::bind(&format!(":{port}"), None, Protocol::Http).await.err();
-    let taken = taken.expect("taken").to_string();
-    assert!(taken.contains(&format!("listen on :{port}")) && taken.contains("ss -ltnp"), "{taken}");
-    let nonsense = Listener::bind("nonsense", None, Protocol::Http).await.err();
-    assert!(nonsense.expect("nonsense").to_string().contains("address:port"));
-}
-
-#[tokio::test]
 async fn axum_serves_over_it() {
-    let (listener, port) = listen(Protocol::Http).await;
+    let (listener, port) = listen(Speaks::Http).await;
     let router = axum::Router::new().route("/", axum::routing::get(|| async { "served" }));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let mut stream = port.connect("localhost", &["http/1.1"]).await.expect("connected");

@@ -1,0 +1,342 @@
+//! The loop: hears the server, asks [`crate::state`] what next, has [`crate::executor`] do it, and
+//! has [`crate::store`] remember it.
+//!
+//! One task owns everything. Commands and the connection run on tasks of their own, so the loop
+//! itself never waits for anything but the next thing that happens.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
+use fluke_model::label::Labels;
+use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, ToAgent, ToServer};
+use fluke_model::snapshot::StepIndex;
+use fluke_model::time::Timestamp;
+use fluke_model::verdict::{Output, Verdict};
+use fluke_wire::client::Target;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream, SelectAll};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::executor::{Allow, Executors, Settings};
+use crate::host::environment::Environment;
+use crate::host::process::Stop;
+use crate::host::{Host, users};
+use crate::journal::Entry;
+use crate::session::{self, Connector, Event};
+use crate::state::offline::Offline;
+use crate::state::reported::Reported;
+use crate::state::{
+    Acted, Acting, Applied, Cause, Checking, Held, Home, Idle, Judged, Judging, Next, Order,
+    OrderKind, Processing, Report, TakenUp, Told, Verifying, Waiting,
+};
+use crate::store::{Store, StoreError};
+
+/// How often to try to write what a full disk did not take.
+const WRITE_AGAIN: Duration = Duration::from_secs(10);
+/// How long the last words may take when the agent stops.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// All that an agent has to be told.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// What it calls itself.
+    pub name: AgentName,
+    /// What it is.
+    pub labels: Labels,
+    /// Of the program.
+    pub version: String,
+    /// Its server.
+    pub target: Target,
+    /// What it keeps across restarts.
+    pub state_dir: PathBuf,
+    /// What part its host plays for services.
+    pub node_type: NodeType,
+    /// What shell steps run under.
+    pub default_shell: String,
+    /// For commands of steps that name no timeout.
+    pub command_timeout: Duration,
+    /// The ceiling that no server can lift.
+    pub allow: Allow,
+    /// How many checks run at once.
+    pub parallel_checks: usize,
+}
+
+/// What an agent is doing, for those who watch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentStatus {
+    /// Looks for its server.
+    Connecting,
+    /// Has a session.
+    Connected {
+        /// The server's.
+        server_version: String,
+    },
+    /// Has none, and will try again.
+    Unreachable {
+        /// Why.
+        reason: String,
+        /// After this pause.
+        retry: Duration,
+    },
+    /// Was turned away, and will try again.
+    Refused {
+        /// Why.
+        reason: String,
+        /// After this pause.
+        retry: Duration,
+    },
+    /// Had one.
+    Lost {
+        /// Why it is over.
+        reason: String,
+    },
+    /// Looks at steps.
+    Checking {
+        /// How many.
+        steps: usize,
+        /// Whether on its own account, because the server is away.
+        alone: bool,
+    },
+    /// Puts a step right.
+    Applying {
+        /// Of which task.
+        task: TaskName,
+        /// Which step.
+        step: StepAddress,
+        /// Whether on its own account, because the server is away.
+        alone: bool,
+    },
+    /// Waits for something to do.
+    Idle,
+    /// Ends what is under way.
+    Stopping,
+}
+
+/// Why an agent cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Runs an agent until `shutdown`; then ends what is under way, and remembers that it did.
+pub async fn run(
+    config: AgentConfig,
+    shutdown: impl Future,
+    status: impl Fn(AgentStatus),
+) -> Result<(), AgentError> {
+    let store = Store::open(&config.state_dir, now())?;
+    let mut agent = Agent::new(config, store, status);
+    let mut shutdown = std::pin::pin!(async {
+        shutdown.await;
+    });
+    while !agent.is_over() {
+        let happening = agent.wait(shutdown.as_mut()).await;
+        agent.handle(happening);
+    }
+    agent.say_last_words().await;
+    Ok(())
+}
+
+struct Agent<S> {
+    executors: Arc<Executors>,
+    parallel_checks: usize,
+    store: Store,
+    status: S,
+
+    activity: Activity,
+    work: JoinSet<Done>,
+    /// Tells running commands that the agent stops.
+    stop: watch::Sender<bool>,
+    stopping: bool,
+
+    connection: JoinSet<()>,
+    events: mpsc::Receiver<Event>,
+    session: Option<Live>,
+    outbox: VecDeque<Out>,
+    reported: Reported,
+    snapshot: watch::Sender<Option<Hash256>>,
+
+    offline: Offline,
+    watched: SelectAll<BoxStream<'static, StepIndex>>,
+    write_again: Instant,
+}
+
+/// The session that there is now.
+struct Live {
+    id: SessionId,
+    to_server: mpsc::Sender<ToServer>,
+}
+
+/// Something to send.
+enum Out {
+    /// One of the records that the store keeps anyway.
+    Record(RecordId),
+    /// Anything else.
+    Message(ToServer),
+}
+
+/// What is under way.
+enum Activity {
+    Idle(Idle),
+    Checking(Checking),
+    Judging(Judging),
+    Acting(Acting, Cause, Instant),
+    Verifying(Verifying, Cause, Instant),
+    /// Only for the moment in which one becomes another.
+    Changing,
+}
+
+/// What became of work.
+enum Done {
+    Checked(Vec<(StepIndex, Verdict)>),
+    Judged(Verdict),
+    Applied(Applied),
+}
+
+/// What the loop waits for.
+enum Happening {
+    Shutdown,
+    Session(Event),
+    Worked(Result<Done, JoinError>),
+    Sent,
+    TimeToLook,
+    TimeToWrite,
+    Noticed(StepIndex),
+}
+
+impl<S: Fn(AgentStatus)> Agent<S> {
+    fn new(config: AgentConfig, store: Store, status: S) -> Self {
+        let (stop, stopped) = Stop::new();
+        let host = Host {
+            environment: Environment::of_this_process(config.target.token.expose()),
+            home: users::own_home(),
+            stop: stopped,
+        };
+        let settings = Settings {
+            version: config.version.clone(),
+            default_shell: config.default_shell,
+            command_timeout: config.command_timeout,
+            allow: config.allow,
+        };
+        let held = store.held().cloned();
+        let (snapshot, newest) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
+        let (to_agent, events) = session::events();
+        let hello = Hello {
+            name: config.name,
+            labels: config.labels,
+            version: config.version,
+            executors: Executors::supported(),
+            node_type: config.node_type,
+            snapshot: None,
+            instance: store.instance(),
+        };
+        let connector =
+            Connector { target: config.target, hello, snapshot: newest, events: to_agent };
+        let mut connection = JoinSet::new();
+        connection.spawn(session::run(connector));
+        let mut agent = Self {
+            executors: Arc::new(Executors::new(settings, host)),
+            parallel_checks: config.parallel_checks.max(1),
+            offline: Offline::new(store.poll_interval(), Instant::now().into_std()),
+            store,
+            status,
+            activity: Activity::Idle(Idle::new(held)),
+            work: JoinSet::new(),
+            stop,
+            stopping: false,
+            connection,
+            events,
+            session: None,
+            outbox: VecDeque::new(),
+            reported: Reported::default(),
+            snapshot,
+            watched: SelectAll::new(),
+            write_again: Instant::now() + WRITE_AGAIN,
+        };
+        agent.watch_steps();
+        agent
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopping && matches!(self.activity, Activity::Idle(_))
+    }
+
+    /// Waits for the next thing that happens.
+    ///
+    /// Every branch is cancel-safe: channels, join sets and streams lose nothing, a permit is used
+    /// in the same breath, and the rest are timers.
+    async fn wait(&mut self, shutdown: Pin<&mut impl Future<Output = ()>>) -> Happening {
+        let idle = matches!(self.activity, Activity::Idle(_));
+        let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
+        let Self { events, work, session, outbox, store, watched, .. } = self;
+        tokio::select! {
+            biased;
+            () = shutdown, if !self.stopping => Happening::Shutdown,
+            Some(event) = events.recv() => Happening::Session(event),
+            Some(done) = work.join_next() => Happening::Worked(done),
+            Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
+            Some(step) = watched.next() => Happening::Noticed(step),
+            () = sleep_until(look.unwrap_or(self.write_again)), if look.is_some() => {
+                Happening::TimeToLook
+            }
+            () = sleep_until(self.write_again), if store.is_behind() => Happening::TimeToWrite,
+        }
+    }
+
+    fn handle(&mut self, happening: Happening) {
+        match happening {
+            Happening::Shutdown => self.shut_down(),
+            Happening::Session(event) => self.heard(event),
+            Happening::Worked(done) => self.worked(done),
+            Happening::Sent => {}
+            Happening::TimeToLook => self.look_around(),
+            Happening::TimeToWrite => {
+                self.store.write();
+                self.write_again = Instant::now() + WRITE_AGAIN;
+            }
+            Happening::Noticed(step) => self.noticed(step),
+        }
+    }
+
+    fn tell(&self, status: AgentStatus) {
+        (self.status)(status);
+    }
+}
+
+/// Sends the first of what waits; nothing if there is nothing, or nobody to send it to.
+async fn send_next(
+    session: Option<&Live>,
+    outbox: &mut VecDeque<Out>,
+    store: &Store,
+) -> Option<()> {
+    let live = session.filter(|_| !outbox.is_empty())?;
+    let permit = live.to_server.reserve().await.ok()?;
+    match outbox.pop_front()? {
+        Out::Message(message) => permit.send(message),
+        Out::Record(id) => {
+            // One that was acknowledged or dropped in the meantime needs no sending.
+            if let Some(record) = store.unacknowledged_record(id) {
+                permit.send(ToServer::Record(record.clone()));
+            }
+        }
+    }
+    Some(())
+}
+
+fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+mod hearing;
+mod working;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What the agent does about what it hears.
+
+use super::*;
+
+impl<S: Fn(AgentStatus)> Agent<S> {
+    pub(super) fn heard(&mut self, event: Event) {
+        match event {
+            Event::Connecting => self.tell(AgentStatus::Connecting),
+            Event::Failed { reason, refused: true, retry } => {
+                self.tell(AgentStatus::Refused { reason, retry });
+            }
+            Event::Failed { reason, refused: false, retry } => {
+                self.tell(AgentStatus::Unreachable { reason, retry });
+            }
+            Event::Lost { reason } => self.lost(reason),
+            Event::Connected { welcome, to_server } => {
+                let server = &welcome.version;
+                tracing::info!(server, records = self.store.unacknowledged().len(), "connected");
+                self.tell(AgentStatus::Connected { server_version: welcome.version });
+                self.store.keep_poll_interval(welcome.poll_interval);
+                self.offline.connected(welcome.poll_interval);
+                self.begin_session(Live { id: welcome.session, to_server });
+            }
+            Event::Message(message) => self.told(message),
+        }
+    }
+
+    fn begin_session(&mut self, live: Live) {
+        self.session = Some(live);
+        self.reported = Reported::default();
+        self.outbox.clear();
+        // Before anything else, what this server may not have heard of.
+        self.outbox.extend(self.store.unacknowledged().map(|record| Out::Record(record.id)));
+        if let Activity::Checking(checking) = &self.activity
+            && checking.instruction().is_none()
+        {
+            // The server decides again; it should not wait for our own look at things.
+            self.abandon_checks();
+        }
+    }
+
+    fn lost(&mut self, reason: String) {
+        self.session = None;
+        self.outbox.clear();
+        self.offline.lost(Instant::now().into_std());
+        if let Activity::Checking(checking) = &self.activity
+            && checking.instruction().is_some()
+        {
+            // There is nobody left who wants to know.
+            self.abandon_checks();
+        }
+        if let Some(waiting) = self.waiting() {
+            waiting.forget_orders();
+        }
+        self.tell(AgentStatus::Lost { reason });
+    }
+
+    fn told(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::Welcome(_) | ToAgent::Heartbeat => {}
+            ToAgent::Ack { record } => self.store.acknowledge(record),
+            ToAgent::Snapshot { commit, snapshot } => {
+                self.hold(Arc::new(Held { commit, snapshot }));
+            }
+            ToAgent::Check { instruction, snapshot, steps } => {
+                self.ordered(Order { instruction, snapshot, kind: OrderKind::Check(steps) });
+            }
+            ToAgent::Apply { instruction, snapshot, steps, trigger } => {
+                let kind = OrderKind::Apply { steps, trigger };
+                self.ordered(Order { instruction, snapshot, kind });
+            }
+        }
+    }
+
+    fn hold(&mut self, held: Arc<Held>) {
+        tracing::info!(
+            commit = held.commit.short(),
+            tasks = held.snapshot.tasks().len(),
+            steps = held.snapshot.step_count(),
+            "a new snapshot"
+        );
+        self.store.keep_held(held.clone());
+        self.snapshot.send_replace(Some(held.snapshot.hash()));
+        match &mut self.activity {
+            Activity::Idle(idle) => {
+                idle.hold(held);
+                self.watch_steps();
+            }
+            _ => {
+                if let Some(waiting) = self.waiting() {
+                    waiting.hold(held);
+                }
+            }
+        }
+    }
+
+    fn ordered(&mut self, order: Order) {
+        if self.stopping {
+            return;
+        }
+        match self.change() {
+            Activity::Idle(idle) => self.take_up(idle, order),
+            busy => {
+                self.activity = busy;
+                if let Some(waiting) = self.waiting() {
+                    waiting.take_up(order);
+                }
+            }
+        }
+    }
+
+    /// Asks the server for a check of what the host itself says has changed.
+    pub(super) fn noticed(&mut self, step: StepIndex) {
+        let Activity::Idle(idle) = &self.activity else { return };
+        let Some(held) = idle.held().filter(|_| self.session.is_some()) else { return };
+        let snapshot = held.snapshot.hash();
+        let steps = vec![step];
+        self.outbox.push_back(Out::Message(ToServer::LookAgain { snapshot, steps }));
+    }
+
+    /// Watches what can be watched of the snapshot that is held now.
+    pub(super) fn watch_steps(&mut self) {
+        self.watched.clear();
+        let Activity::Idle(idle) = &self.activity else { return };
+        let Some(held) = idle.held() else { return };
+        for (index, _, step) in held.snapshot.steps() {
+            if let Some(changes) = self.executors.watch(step) {
+                self.watched.push(changes.map(move |()| index).boxed());
+            }
+        }
+    }
+
+    /// Where things wait while something is under way.
+    fn waiting(&mut self) -> Option<&mut Waiting> {
+        match &mut self.activity {
+            Activity::Idle(_) | Activity::Changing => None,
+            Activity::Checking(checking) => Some(checking.waiting()),
+            Activity::Judging(judging) => Some(judging.waiting()),
+            Activity::Acting(acting, ..) => Some(acting.waiting()),
+            Activity::Verifying(verifying, ..) => Some(verifying.waiting()),
+        }
+    }
+
+    pub(super) fn change(&mut self) -> Activity {
+        std::mem::replace(&mut self.activity, Activity::Changing)
+    }
+
+    /// Stops looking; what was started for it goes with it.
+    pub(super) fn abandon_checks(&mut self) {
+        match self.change() {
+            Activity::Checking(checking) => {
+                self.work = JoinSet::new();
+                self.go_home(checking.finish());
+            }
+            other => self.activity = other,
+        }
+    }
+
+    pub(super) fn shut_down(&mut self) {
+        self.stopping = true;
+        self.tell(AgentStatus::Stopping);
+        self.stop.send_replace(true);
+        self.abandon_checks();
+    }
+
+    /// Lets the server know what it can still be told, within bounds.
+    pub(super) async fn say_last_words(mut self) {
+        let words = async {
+            while send_next(self.session.as_ref(), &mut self.outbox, &self.store).await.is_some() {}
+            self.session = None;
+            // A connection that hears that the agent has nothing more to say ends by itself; one
+            // that is still looking for its server does not.
+            self.events.close();
+            while self.events.recv().await.is_some() {}
+        };
+        let _ = timeout(LAST_WORDS, words).await;
+        self.connection.shutdown().await;
+        self.store.write();
+    }
+}

@@ -1,0 +1,173 @@
+//! The kinds of steps that this agent can check and apply, and the one list of them.
+//!
+//! Failure is data here: whatever goes wrong is a [`Verdict::Error`] or an [`Applied::Failed`] with
+//! a text for an operator.
+
+use std::time::Duration;
+
+use fluke_model::task::{ExecutorSpec, Step};
+use fluke_model::verdict::{Drift, Output, Verdict};
+use futures_util::stream::BoxStream;
+
+use crate::host::{Host, users};
+use crate::state::Applied;
+
+mod mise;
+mod shell;
+
+use mise::Mise;
+use shell::Shell;
+
+/// One kind of manifest block, and how this host satisfies it.
+///
+/// `check` only looks; `apply` only acts, and only on the [`Drift`] that a check returned, so an
+/// apply without a reason cannot be spelled. Each keeps to `within`, stops when the agent stops,
+/// and leaves nothing running when it is dropped.
+pub trait Executor: Send + Sync {
+    /// The block's body, already validated.
+    type Spec: Send + Sync;
+
+    /// Tells whether `spec` holds. Read-only and quick: it runs every cycle.
+    fn check(&self, spec: &Self::Spec, within: Duration) -> impl Future<Output = Verdict> + Send;
+
+    /// Makes `spec` hold. Safe to repeat.
+    fn apply(
+        &self,
+        spec: &Self::Spec,
+        drift: &Drift,
+        within: Duration,
+    ) -> impl Future<Output = Applied> + Send;
+
+    /// Tells when `spec` is worth another look, where the system can.
+    fn watch(&self, _spec: &Self::Spec) -> Option<LookAgain> {
+        None
+    }
+}
+
+/// "Look again", whenever something changed.
+pub type LookAgain = BoxStream<'static, ()>;
+
+/// What the host's own config permits, whatever a server says. `None` permits all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allow {
+    /// Kinds of steps.
+    pub executors: Option<Vec<String>>,
+    /// Users that steps may run as, the agent's own among them.
+    pub run_as: Option<Vec<String>>,
+}
+
+/// What steps have in common on this host.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Of the program.
+    pub version: String,
+    /// What shell steps run under.
+    pub default_shell: String,
+    /// For commands of steps that name no timeout.
+    pub command_timeout: Duration,
+    /// The ceiling.
+    pub allow: Allow,
+}
+
+/// Every executor there is.
+#[derive(Debug)]
+pub struct Executors {
+    settings: Settings,
+    own_user: String,
+    shell: Shell,
+    mise: Mise,
+}
+
+impl Executors {
+    /// All of them, on this host.
+    pub fn new(settings: Settings, host: Host) -> Self {
+        let own_user = users::own_name();
+        let shell = Shell::new(settings.default_shell.clone(), own_user.clone(), host.clone());
+        Self { settings, own_user, shell, mise: Mise::new(host) }
+    }
+
+    /// The kinds that are there, as the server is told.
+    pub fn supported() -> Vec<String> {
+        ["mise", "shell"].map(str::to_owned).to_vec()
+    }
+
+    /// Tells whether a step holds.
+    pub async fn check(&self, step: &Step) -> Verdict {
+        if let Some(reason) = self.refusal(step) {
+            return Verdict::Error { reason };
+        }
+        let within = self.time_for(step);
+        match &step.spec {
+            ExecutorSpec::Mise(spec) => self.mise.check(spec, within).await,
+            ExecutorSpec::Shell(spec) => self.shell.check(spec, within).await,
+            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => {
+                Verdict::Error { reason: self.absence(step) }
+            }
+        }
+    }
+
+    /// Makes a step hold that has drifted.
+    pub async fn apply(&self, step: &Step, drift: &Drift) -> Applied {
+        if let Some(reason) = self.refusal(step) {
+            return Applied::Failed(Output::from_text(reason));
+        }
+        let within = self.time_for(step);
+        match &step.spec {
+            ExecutorSpec::Mise(spec) => self.mise.apply(spec, drift, within).await,
+            ExecutorSpec::Shell(spec) => self.shell.apply(spec, drift, within).await,
+            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => {
+                Applied::Failed(Output::from_text(self.absence(step)))
+            }
+        }
+    }
+
+    /// Tells when a step is worth another look, where that can be told.
+    pub fn watch(&self, step: &Step) -> Option<LookAgain> {
+        if self.refusal(step).is_some() {
+            return None;
+        }
+        match &step.spec {
+            ExecutorSpec::Mise(spec) => self.mise.watch(spec),
+            ExecutorSpec::Shell(spec) => self.shell.watch(spec),
+            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => None,
+        }
+    }
+
+    fn time_for(&self, step: &Step) -> Duration {
+        step.timeout.unwrap_or(self.settings.command_timeout)
+    }
+
+    fn absence(&self, step: &Step) -> String {
+        format!(
+            "this agent (version {}) has no `{}` executor; upgrade fluke on this host, or do not \
+             select it for this task",
+            self.settings.version,
+            step.address.kind()
+        )
+    }
+
+    /// Why the host's own config forbids a step.
+    fn refusal(&self, step: &Step) -> Option<String> {
+        let refused = "refused by this host's own config";
+        let kind = step.address.kind();
+        if let Some(allowed) = &self.settings.allow.executors
+            && !allowed.iter().any(|one| one == kind)
+        {
+            return Some(format!("{refused}: `{kind}` is not among `allow.executors`"));
+        }
+        let user = match &step.spec {
+            ExecutorSpec::Shell(spec) => spec.run_as.as_ref().unwrap_or(&self.own_user),
+            ExecutorSpec::Mise(_) => &self.own_user,
+            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => return None,
+        };
+        match &self.settings.allow.run_as {
+            Some(allowed) if !allowed.contains(user) => Some(format!(
+                "{refused}: the step would run as `{user}`, who is not among `allow.run_as`"
+            )),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Files that survive a power cut: written beside, synced, renamed.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+/// How many damaged files of one name are kept for people to look at.
+const KEPT: u32 = 20;
+
+/// Replaces `path` with `content`: a reader, also one after a crash, sees all of it or the old one.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = beside(path, ".new");
+    let mut file = private().create(true).truncate(true).open(&beside)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
+        // A half-written file would only take up room on a disk that may be full.
+        let _ = std::fs::remove_file(&beside);
+    })?;
+    sync_dir_of(path)
+}
+
+/// Opens `path`, which exists, to add to its end.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).open(path)
+}
+
+/// Adds `bytes`; once this returns, they are there after a power cut.
+pub fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+/// Reads all of `path`; nothing if there is none.
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match std::fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts a damaged file aside as `NAME.corrupt-N`, and returns where it is.
+pub fn quarantine(path: &Path) -> io::Result<PathBuf> {
+    let name = |n: u32| beside(path, &format!(".corrupt-{n}"));
+    let free = (1..KEPT).find(|n| !name(*n).exists()).unwrap_or(KEPT);
+    std::fs::rename(path, name(free))?;
+    sync_dir_of(path)?;
+    Ok(name(free))
+}
+
+/// Makes a directory that only its owner may enter; one that is there stays as it is.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Takes hold of `path` for as long as the result lives; `None` if somebody else has.
+pub fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
+    let file = match private().create(true).truncate(false).open(path) {
+        // To hold a file it is enough to read it.
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path)?,
+        opened => opened?,
+    };
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, nix::Error::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error.into()),
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+/// Makes a rename last.
+fn sync_dir_of(path: &Path) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_for_its_owner_only() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        assert_eq!(read(&path).expect("readable"), None);
+        std::fs::write(dir.path().join("file.new"), "of a crash, and longer").expect("room");
+        for content in ["first", "2nd"] {
+            replace(&path, content.as_bytes()).expect("room");
+            assert_eq!(read(&path).expect("readable"), Some(content.into()));
+        }
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1, "nothing beside");
+    }
+
+    #[test]
+    fn damaged_files_are_kept_apart_and_not_without_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        for n in 1..30 {
+            std::fs::write(&path, "damaged").expect("room");
+            let aside = quarantine(&path).expect("moved");
+            let expected = format!("file.corrupt-{}", n.min(KEPT));
+            assert_eq!(aside, dir.path().join(expected));
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out_until_it_is_dropped() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lock");
+        let first = lock(&path).expect("possible").expect("free");
+        assert!(lock(&path).expect("possible").is_none());
+        drop(first);
+        assert!(lock(&path).expect("possible").is_some());
+    }
+}

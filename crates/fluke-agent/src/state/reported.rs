@@ -1,0 +1,109 @@
+//! What the server knows of the steps, so that it is told only what changed.
+
+use fluke_model::id::Hash256;
+use fluke_model::message::StepReport;
+use fluke_model::snapshot::StepIndex;
+use fluke_model::verdict::{Outcome, Verdict};
+
+/// What was reported in this session about one snapshot.
+#[derive(Debug, Default)]
+pub struct Reported {
+    snapshot: Option<Hash256>,
+    verdicts: Vec<Option<Verdict>>,
+}
+
+impl Reported {
+    /// What is news to the server among verdicts about `snapshot`, which it now knows.
+    pub fn news(
+        &mut self,
+        snapshot: Hash256,
+        found: impl IntoIterator<Item = (StepIndex, Verdict)>,
+    ) -> Vec<StepReport> {
+        self.turn_to(snapshot);
+        let mut news = Vec::new();
+        for (step, verdict) in found {
+            let known = self.known(step);
+            if known.as_ref() != Some(&verdict) {
+                *known = Some(verdict.clone());
+                news.push(StepReport { step, verdict });
+            }
+        }
+        news
+    }
+
+    /// A record about a step says how it stands, too.
+    pub fn learn(&mut self, snapshot: Hash256, step: StepIndex, outcome: Outcome) {
+        self.turn_to(snapshot);
+        *self.known(step) = match outcome {
+            Outcome::Success | Outcome::Healed => Some(Verdict::Satisfied),
+            // Whatever the next check says, it is news after a failure.
+            Outcome::Failure
+            | Outcome::AppliedButDrifted
+            | Outcome::Skipped
+            | Outcome::Interrupted => None,
+        };
+    }
+
+    fn turn_to(&mut self, snapshot: Hash256) {
+        if self.snapshot != Some(snapshot) {
+            *self = Self { snapshot: Some(snapshot), verdicts: Vec::new() };
+        }
+    }
+
+    fn known(&mut self, step: StepIndex) -> &mut Option<Verdict> {
+        let at = step.0 as usize;
+        if self.verdicts.len() <= at {
+            self.verdicts.resize(at + 1, None);
+        }
+        &mut self.verdicts[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fluke_model::verdict::Drift;
+
+    use super::*;
+
+    const FIRST: StepIndex = StepIndex(0);
+    const THIRD: StepIndex = StepIndex(2);
+
+    fn drifted(reason: &str) -> Verdict {
+        Verdict::Drifted(Drift::because(reason))
+    }
+
+    fn steps(news: Vec<StepReport>) -> Vec<u32> {
+        news.into_iter().map(|report| report.step.0).collect()
+    }
+
+    #[test]
+    fn only_what_changed_is_news() {
+        let (one, other) = (Hash256::of(b"one"), Hash256::of(b"other"));
+        let mut reported = Reported::default();
+        let all = || [(FIRST, Verdict::Satisfied), (THIRD, drifted("missing"))];
+        assert_eq!(steps(reported.news(one, all())), [0, 2], "all the first time");
+        assert_eq!(steps(reported.news(one, all())), [0; 0], "nothing changed");
+        assert_eq!(steps(reported.news(one, [(THIRD, drifted("older"))])), [2], "another reason");
+        assert_eq!(steps(reported.news(other, all())), [0, 2], "another snapshot");
+    }
+
+    #[test]
+    fn records_are_reports_too() {
+        let one = Hash256::of(b"one");
+        for (outcome, then, is_news) in [
+            (Outcome::Success, Verdict::Satisfied, false),
+            (Outcome::Healed, Verdict::Satisfied, false),
+            (Outcome::Success, drifted("missing"), true),
+            (Outcome::Failure, drifted("missing"), true),
+            (Outcome::AppliedButDrifted, drifted("missing"), true),
+            (Outcome::Skipped, drifted("missing"), true),
+            (Outcome::Interrupted, drifted("missing"), true),
+        ] {
+            let mut reported = Reported::default();
+            reported.news(one, [(FIRST, drifted("missing"))]);
+            reported.learn(one, FIRST, outcome);
+            let news = reported.news(one, [(FIRST, then.clone())]);
+            assert_eq!(!news.is_empty(), is_news, "{outcome:?}, {then:?}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What the agent keeps across restarts, in its state directory.
+//!
+//! | file            | what                                            |
+//! |-----------------|-------------------------------------------------|
+//! | `lock`          | held while an agent lives: one agent a directory|
+//! | `identity.json` | which installation this is                      |
+//! | `snapshot.json` | what the host should be, and under which commit |
+//! | `settings.json` | what the server said about its ways             |
+//! | `journal`       | records that the server has not acknowledged    |
+//!
+//! Only opening can fail. Later a disk that is full or read-only costs what a crash would lose, no
+//! more: everything is in memory as well, is said once, and is written when it can be.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fluke_model::id::InstanceId;
+use fluke_model::message::{Record, RecordId};
+use fluke_model::time::Timestamp;
+use nix::fcntl::Flock;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::host::files;
+use crate::journal::{self, Condition, Entry, Journal};
+use crate::state::Held;
+
+/// What to assume of a server that was never met.
+const DEFAULT_POLL: Duration = Duration::from_secs(60);
+/// Below this a journal is not worth rewriting.
+const WORTH_REWRITING: u64 = 256 * 1024;
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another agent lives there.
+    #[error(
+        "another agent uses the state directory {}; stop it, or give this one a `state_dir` of \
+         its own",
+        dir.display()
+    )]
+    InUse {
+        /// Which directory.
+        dir: PathBuf,
+    },
+    /// It cannot be made or entered.
+    #[error(
+        "the state directory {} cannot be used; give the agent's user the right to write there, \
+         or another `state_dir`",
+        dir.display()
+    )]
+    Unusable {
+        /// Which directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system has no randomness to give.
+    #[error("the system gave no random bytes for an identity: {reason}")]
+    Random {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The state directory, and what is in it.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    _lock: Option<Flock<File>>,
+    instance: InstanceId,
+    held: Option<Arc<Held>>,
+    settings: Settings,
+    journal: Journal,
+    /// The journal's file, while it is good to be added to.
+    file: Option<File>,
+    file_size: u64,
+    unwritten: Unwritten,
+    /// Whether it was said that the disk cannot be written.
+    warned: bool,
+}
+
+/// What is only in memory, for want of a disk.
+#[derive(Debug, Default)]
+struct Unwritten {
+    identity: bool,
+    snapshot: bool,
+    settings: bool,
+    journal: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    instance: InstanceId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Settings {
+    poll_interval_ms: u64,
+}
+
+impl Store {
+    /// Opens `dir`, makes it if need be, and reads what is there.
+    pub fn open(dir: &Path, now: Timestamp) -> Result<Self, StoreError> {
+        let unusable = |source| StoreError::Unusable { dir: dir.to_owned(), source };
+        let lock = match files::private_dir(dir).and_then(|()| files::lock(&dir.join("lock"))) {
+            Ok(Some(lock)) => Some(lock),
+            Ok(None) => return Err(StoreError::InUse { dir: dir.to_owned() }),
+            Err(error) if is_no_room(&error) => None,
+            Err(error) => return Err(unusable(error)),
+        };
+        let identity: Option<Identity> = load(&dir.join("identity.json"));
+        let instance = match identity {
+            Some(identity) => identity.instance,
+            None => new_instance()?,
+        };
+        let settings = load(&dir.join("settings.json"));
+        let held = load(&dir.join("snapshot.json")).map(Arc::new);
+        let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
+        journal.close_open(now);
+        let mut store = Self {
+            dir: dir.to_owned(),
+            _lock: lock,
+            instance,
+            held,
+            settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
+            journal,
+            file: None,
+            file_size: 0,
+            unwritten: Unwritten {
+                identity: identity.is_none(),
+                journal: true,
+                ..Unwritten::default()
+            },
+            warned: false,
+        };
+        store.write();
+        Ok(store)
+    }
+
+    /// Which installation this is.
+    pub fn instance(&self) -> InstanceId {
+        self.instance
+    }
+
+    /// What the host should be.
+    pub fn held(&self) -> Option<&Arc<Held>> {
+        self.held.as_ref()
+    }
+
+    /// How often to look while the server is away.
+    pub fn poll_interval(&self) -> Duration {
+        Duration::from_millis(self.settings.poll_interval_ms)
+    }
+
+    /// Keeps what the host should be.
+    pub fn keep_held(&mut self, held: Arc<Held>) {
+        self.held = Some(held);
+        self.unwritten.snapshot = true;
+        self.write();
+    }
+
+    /// Keeps how often to look while the server is away.
+    pub fn keep_poll_interval(&mut self, interval: Duration) {
+        let settings = Settings { poll_interval_ms: millis(interval) };
+        if settings != self.settings {
+            self.settings = settings;
+            self.unwritten.settings = true;
+            self.write();
+        }
+    }
+
+    /// Takes a record down; it is on disk when this returns, if there is one to be had.
+    pub fn record(&mut self, entry: Entry) -> RecordId {
+        let record = self.journal.add(entry);
+        let id = record.id;
+        let line = journal::line(record);
+        match self.file.as_mut().map(|file| files::append(file, &line)) {
+            Some(Ok(())) => self.file_size += line.len() as u64,
+            // A file that may have taken half a line must not take another one.
+            None | Some(Err(_)) => self.unwritten.journal = true,
+        }
+        let lost = self.journal.take_lost();
+        if lost > 0 {
+            tracing::warn!(lost, "too many records for a server that is away: the oldest are gone");
+        }
+        self.tidy();
+        id
+    }
+
+    /// What the server has not acknowledged, oldest first.
+    pub fn unacknowledged(&self) -> impl ExactSizeIterator<Item = &Record> {
+        self.journal.unacknowledged()
+    }
+
+    /// One of them.
+    pub fn unacknowledged_record(&self, id: RecordId) -> Option<&Record> {
+        self.journal.get(id)
+    }
+
+    /// Forgets records that are safe with the server.
+    pub fn acknowledge(&mut self, newest: RecordId) {
+        self.journal.acknowledge(newest);
+        self.tidy();
+    }
+
+    /// Whether something is only in memory, so that [`Store::write`] is worth another try.
+    pub fn is_behind(&self) -> bool {
+        let Unwritten { identity, snapshot, settings, journal } = self.unwritten;
+        identity || snapshot || settings || journal
+    }
+
+    /// Writes what is only in memory. Says once that it cannot be, and once that it can again.
+    pub fn write(&mut self) {
+        match self.try_write() {
+            Ok(()) if std::mem::take(&mut self.warned) => {
+                tracing::info!(dir = %self.dir.display(), "state can be written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !std::mem::replace(&mut self.warned, true) {
+                    let dir = self.dir.display();
+                    tracing::warn!(%dir, %error, "state is kept in memory: it cannot be written");
+                }
+            }
+        }
+    }
+
+    /// Rewrites the journal when most of its file is of no use any more. Until then what the server
+    /// has acknowledged may stay there: at worst it is sent once more.
+    fn tidy(&mut self) {
+        // A record is several times larger on disk than in memory.
+        let useful = 8 * self.journal.weight() as u64;
+        self.unwritten.journal |= self.file_size > WORTH_REWRITING + useful;
+        if self.is_behind() {
+            self.write();
+        }
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        let Self { dir, unwritten, .. } = self;
+        if unwritten.identity {
+            let identity = Identity { instance: self.instance };
+            files::replace(&dir.join("identity.json"), &to_json(&identity)?)?;
+            unwritten.identity = false;
+        }
+        if unwritten.settings {
+            files::replace(&dir.join("settings.json"), &to_json(&self.settings)?)?;
+            unwritten.settings = false;
+        }
+        if let Some(held) = self.held.as_deref().filter(|_| unwritten.snapshot) {
+            files::replace(&dir.join("snapshot.json"), &to_json(held)?)?;
+            unwritten.snapshot = false;
+        }
+        if unwritten.journal {
+            let path = dir.join("journal");
+            let content = self.journal.to_bytes();
+            self.file = None;
+            files::replace(&path, &content)?;
+            self.file = Some(files::open_to_append(&path)?);
+            self.file_size = content.len() as u64;
+            unwritten.journal = false;
+        }
+        Ok(())
+    }
+}
+
+fn to_json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(io::Error::other)
+}
+
+/// Reads a file of JSON; one that cannot be read is put aside.
+fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let content = read_or_set_aside(path)?;
+    match serde_json::from_slice(&content) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            set_aside(path, &error.to_string());
+            None
+        }
+    }
+}
+
+/// Reads the journal, or begins one that repeats no number of an earlier one.
+fn load_journal(path: &Path, known: bool, now: Timestamp) -> Journal {
+    let unused = RecordId(if known { now.0 } else { 1 });
+    let Some(content) = read_or_set_aside(path) else {
+        return Journal::starting_at(unused);
+    };
+    match Journal::parse(&content) {
+        Some((journal, Condition::Sound | Condition::CutOff)) => journal,
+        Some((mut journal, Condition::Damaged)) => {
+            set_aside(path, "some of its records cannot be read");
+            journal.skip_to(unused);
+            journal
+        }
+        None => {
+            set_aside(path, "not even its first line can be read");
+            Journal::starting_at(unused)
+        }
+    }
+}
+
+fn read_or_set_aside(path: &Path) -> Option<Vec<u8>> {
+    files::read(path).unwrap_or_else(|error| {
+        set_aside(path, &error.to_string());
+        None
+    })
+}
+
+fn set_aside(path: &Path, problem: &str) {
+    let file = path.display();
+    match files::quarantine(path) {
+        Ok(aside) => {
+            let aside = aside.display();
+            tracing::warn!(%file, problem, %aside, "a state file is damaged; it is made anew");
+        }
+        Err(error) => {
+            tracing::warn!(%file, problem, %error, "a damaged state file cannot be moved")
+        }
+    }
+}
+
+fn new_instance() -> Result<InstanceId, StoreError> {
+    let random = getrandom::u64();
+    random.map(InstanceId).map_err(|error| StoreError::Random { reason: error.to_string() })
+}
+
+/// Whether the disk is at fault, rather than somebody's rights.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | ReadOnlyFilesystem | QuotaExceeded)
+}
+
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
