@@ -108,11 +108,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         socket: config.socket,
         grants,
         api_tokens: config.api_tokens,
-        source: SourceConfig::Git {
-            git: mirror,
-            poll_interval: git.poll_interval,
-            manifest_glob: git.manifest_glob.clone(),
-        },
+        source: SourceConfig::Git { git: Box::new(mirror), poll_interval: git.poll_interval },
         manifest_glob: git.manifest_glob,
         poll_interval: git.poll_interval,
         webhook_secret: git.webhook_secret,
