@@ -4,11 +4,11 @@ use std::error::Error;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    let protos = Path::new("../../proto");
     let agent = protos.join("fluke/v1/agent.proto");
     println!("cargo::rerun-if-changed={}", agent.display());
     println!("cargo::rerun-if-changed=build.rs");
-    let descriptors = protox::compile([&agent], [&protos])?;
+    let descriptors = protox::compile([&agent], [protos])?;
     tonic_prost_build::configure()
         // Ordered maps, so that equal messages are equal bytes.
         .btree_map(".")

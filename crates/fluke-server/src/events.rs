@@ -12,6 +12,7 @@
 pub mod memory;
 mod queue;
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,8 +28,8 @@ use tokio::task::JoinHandle;
 use crate::changes::{Change, Changes};
 use queue::Queue;
 
-/// The most text that one event carries, in bytes.
-pub const MAX_TEXT: usize = fluke_model::verdict::MAX_OUTPUT;
+/// The most text that one event carries, in bytes: a command's output, and how it ended.
+pub const MAX_TEXT: usize = fluke_model::verdict::MAX_OUTPUT + 1024;
 /// The longest that one call of the store may take.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many events go to the store at once.
@@ -305,7 +306,7 @@ fn merge(waiting: Vec<Arc<Event>>, stored: Page, limit: usize) -> Page {
     let more = stored.next.is_some();
     let mut events = waiting;
     events.extend(stored.events);
-    events.sort_by(|a, b| b.id.cmp(&a.id));
+    events.sort_by_key(|event| Reverse(event.id));
     events.dedup_by_key(|event| event.id);
     Page::cut(events, limit, more)
 }

@@ -8,7 +8,7 @@ use fluke_model::event::{Event, EventKind};
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, Welcome};
 use fluke_model::time::Timestamp;
-use fluke_wire::refusal::Refusal;
+use fluke_wire::Refusal;
 use fluke_wire::server::Entry;
 use tokio::sync::watch;
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::id::SessionId;
-use fluke_model::message::{Hello, ToAgent};
+use fluke_model::message::{Hello, ToAgent, ToServer};
+use fluke_wire::Refusal;
 use fluke_wire::server::Link;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
 
+use crate::changes::Change;
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Request, Wanted};
 use crate::registry::Seat;
@@ -60,7 +62,7 @@ impl Session {
             End::Replaced => return,
         };
         if matches!(end, End::Stopping) {
-            link.say_goodbye();
+            link.close(Refusal::Unavailable(why.clone()));
         }
         if let Some((effects, _)) =
             self.seat.step(self.id, Input::Disconnected { why }, Now::read())
@@ -112,7 +114,7 @@ impl Session {
                         let seconds = patience.as_secs();
                         return End::Lost(format!("nothing heard of the agent for {seconds} s"));
                     }
-                    _ = self.stopping.wait_for(|stopping| *stopping) => return End::Stopping,
+                    () = stopped(&mut self.stopping) => return End::Stopping,
                 }
             };
         }
@@ -130,13 +132,17 @@ impl Session {
         link: &Link,
         patience: Duration,
     ) -> Result<Option<Instant>, End> {
+        let is_news = changes_what_is_known(&input);
         let Some((effects, wake)) = self.seat.step(self.id, input, Now::read()) else {
             return Err(End::Replaced);
         };
+        if is_news {
+            self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
+        }
         for message in self.record(effects) {
             match timeout(patience, link.outgoing.send(message)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(End::Lost("the connection was closed".into())),
+                Ok(Err(error)) => return Err(End::Lost(error.to_string())),
                 Err(_) => return Err(End::Lost("the agent does not read".into())),
             }
         }
@@ -149,10 +155,24 @@ impl Session {
     }
 }
 
+/// Whether people who watch the agent see something new, even if nothing is to be done.
+fn changes_what_is_known(input: &Input) -> bool {
+    match input {
+        Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
+        Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) => true,
+        _ => false,
+    }
+}
+
 /// Sleeps until `instant`; for ever if there is none.
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// Waits for the server to stop; a server that is gone has stopped.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }

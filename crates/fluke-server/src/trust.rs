@@ -132,7 +132,7 @@ impl Trust {
 }
 
 /// Compares without leaving early.
-fn same(a: &Hash256, b: &Hash256) -> bool {
+pub(crate) fn same(a: &Hash256, b: &Hash256) -> bool {
     let differing = a.as_bytes().iter().zip(b.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(differing) == 0
 }

@@ -89,7 +89,16 @@ pub async fn connect_within(
     };
     let tcp = tcp
         .map_err(|source| ConnectError::Unreachable { address: target.url.authority(), source })?;
-    let session = connect_over(tcp, target, hello);
+    let session = async {
+        match connect_over(tcp, target, hello).await {
+            Err(ConnectError::Lost { address, .. })
+                if !target.url.is_tls() && speaks_tls(&target.url).await =>
+            {
+                Err(ConnectError::NeedsTls { address })
+            }
+            outcome => outcome,
+        }
+    };
     timeout_at(deadline, session).await.unwrap_or_else(|_| {
         Err(ConnectError::NoAnswer { address: target.url.authority(), waited: limit })
     })
@@ -144,6 +153,22 @@ async fn speak_tls<T: AsyncRead + AsyncWrite + Unpin>(
         .map_err(|error| distrust(TlsProblem::Other(error.to_string())))?;
     let handshake = TlsConnector::from(Arc::new(config)).connect(name, io).await;
     handshake.map_err(|error| ConnectError::of_handshake(address, HandshakeFailure::of(error)))
+}
+
+/// Looks whether it was for lack of TLS that a server hung up without a word.
+async fn speaks_tls(url: &ServerUrl) -> bool {
+    let tls = ClientTls { insecure_skip_verify: true, ..ClientTls::default() };
+    let (Ok(config), Ok(name)) = (tls.config(), ServerName::try_from(url.host().to_owned())) else {
+        return false;
+    };
+    let Ok(tcp) = open_tcp(url).await else { return false };
+    match TlsConnector::from(Arc::new(config)).connect(name, tcp).await {
+        Ok(_) => true,
+        Err(error) => match HandshakeFailure::of(error) {
+            HandshakeFailure::Tls(_) | HandshakeFailure::NotHttp2 => true,
+            HandshakeFailure::NotTls | HandshakeFailure::Broken(_) => false,
+        },
+    }
 }
 
 /// Says hello over a connection, and waits for the welcome.

@@ -184,8 +184,8 @@ impl<F: Fleet> fleet_server::Fleet for Reception<F> {
         let Entry { welcome, run } = self.fleet.enter(pass, hello, from).await?;
 
         // No await from here on: a session that was entered is run.
-        let (link, downlink, ender) =
-            Link::new(welcome, stream, peer.map(|peer| peer.begin_session()));
+        let (link, downlink, ender) = Link::new(welcome, stream);
+        let busy = peer.map(|peer| peer.begin_session());
         let stopping = reached(self.phases.clone(), Phase::Stopping);
         tokio::spawn(async move {
             let mut run = run(link);
@@ -197,6 +197,7 @@ impl<F: Fleet> fleet_server::Fleet for Reception<F> {
                 }
             }
             ender.end(End::Clean);
+            drop(busy);
         });
         Ok(Response::new(downlink))
     }

@@ -209,7 +209,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             };
             if let Some(outcome) = outcome {
                 tracing::info!(%task, %step, outcome = outcome.as_str(), "ended");
-                self.reported.learn(held.snapshot.hash(), index, outcome);
+                self.reported.forget(held.snapshot.hash(), index);
             }
             let id = self.store.record(Entry {
                 at: now(),

@@ -157,11 +157,7 @@ impl ConnectError {
             (Speaker::Http1, _) => incompatible("it speaks HTTP/1, as a web server does"),
             (Speaker::Other, _) => incompatible("it does not speak HTTP/2"),
             (_, Code::Unimplemented) => incompatible("it does not know this service"),
-            (Speaker::Silent, _) => Self::Lost {
-                address,
-                reason: format!("{} (does the server speak TLS? then use grpcs://)", told(status)),
-            },
-            (Speaker::Http2, _) => Self::Lost { address, reason: told(status) },
+            (Speaker::Silent | Speaker::Http2, _) => Self::Lost { address, reason: told(status) },
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
@@ -25,7 +26,14 @@ pub struct Accepted {
     io: Box<dyn ByteStream>,
     peer: Peer,
     idle: Option<Pin<Box<Sleep>>>,
-    cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    cut: Cut,
+}
+
+/// When a connection is broken off, whatever goes on over it.
+enum Cut {
+    Never,
+    When(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Done,
 }
 
 impl Accepted {
@@ -35,25 +43,26 @@ impl Accepted {
         peer: Option<SocketAddr>,
     ) -> Self {
         let peer = Peer { address: peer, sessions: Arc::default() };
-        Self { io: Box::new(io), peer, idle: None, cut: None }
+        Self { io: Box::new(io), peer, idle: None, cut: Cut::Never }
     }
 
-    /// Breaks the connection when `cut` is ready.
+    /// Breaks the connection off when `cut` is ready.
     pub(super) fn until(mut self, cut: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.cut = Some(Box::pin(cut));
+        self.cut = Cut::When(Box::pin(cut));
         self
     }
 
-    /// An error once the connection has been cut or idle for too long.
+    /// An error once the connection was broken off, or has been idle for too long.
     fn poll_alive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if let Some(cut) = &mut self.cut
+        if let Cut::When(cut) = &mut self.cut
             && cut.as_mut().poll(cx).is_ready()
         {
-            self.cut = None;
-            self.idle = Some(Box::pin(sleep(Duration::ZERO)));
+            self.cut = Cut::Done;
+        }
+        if let Cut::Done = self.cut {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stopped"));
         }
-        if self.peer.sessions.load(Ordering::Acquire) > 0 {
+        if self.peer.sessions.are_there(cx) {
             self.idle = None;
             return Ok(());
         }
@@ -62,7 +71,7 @@ impl Accepted {
             Poll::Pending => Ok(()),
             Poll::Ready(()) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "no session was opened on the connection",
+                "there is no session on the connection",
             )),
         }
     }
@@ -74,27 +83,44 @@ impl fmt::Debug for Accepted {
     }
 }
 
-/// Who is at the other end of a connection, and how many sessions it has.
+/// Who is at the other end of a connection, and whether it has sessions.
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub(super) address: Option<SocketAddr>,
-    sessions: Arc<AtomicUsize>,
+    sessions: Arc<Sessions>,
 }
 
 impl Peer {
     /// Keeps the connection from being idle.
     pub(super) fn begin_session(&self) -> Busy {
-        self.sessions.fetch_add(1, Ordering::AcqRel);
+        self.sessions.count.fetch_add(1, Ordering::AcqRel);
         Busy(self.sessions.clone())
     }
 }
 
+/// The sessions on a connection.
+#[derive(Debug, Default)]
+struct Sessions {
+    count: AtomicUsize,
+    /// The connection, which begins to be idle when the last one ends.
+    connection: AtomicWaker,
+}
+
+impl Sessions {
+    /// If there are, the task is woken when one ends.
+    fn are_there(&self, cx: &Context<'_>) -> bool {
+        self.connection.register(cx.waker());
+        self.count.load(Ordering::Acquire) > 0
+    }
+}
+
 /// A session on a connection, for as long as it lives.
-pub(super) struct Busy(Arc<AtomicUsize>);
+pub(super) struct Busy(Arc<Sessions>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
+        self.0.connection.wake();
     }
 }
 

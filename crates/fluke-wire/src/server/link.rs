@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Status, Streaming};
 
-use super::accepted::Busy;
 use crate::convert::{MAX_STEPS, to_agent_to_proto, to_server_from_proto, welcome_to_proto};
 use crate::error::WireError;
 use crate::proto::{AgentMessage, ServerMessage, server_message};
@@ -43,7 +42,6 @@ impl Link {
     pub(super) fn new(
         welcome: Welcome,
         stream: Streaming<AgentMessage>,
-        busy: Option<Busy>,
     ) -> (Self, Downlink, Ender) {
         let session = welcome.session;
         let (queue, waiting) = mpsc::channel(QUEUE);
@@ -59,7 +57,6 @@ impl Link {
             sent: 0,
             ending: WatchStream::new(end),
             end: None,
-            _busy: busy,
         };
         (Self { outgoing, incoming }, downlink, ender)
     }
@@ -187,14 +184,14 @@ impl Incoming {
                 () = ended(&mut self.end) => return Ok(None),
                 message = self.stream.message() => message,
             };
-            match self.read(message) {
-                Ok(Read::Message(message)) => return Ok(Some(message)),
-                Ok(Read::Skipped) => self.skipped += 1,
-                Ok(Read::End) => return Ok(None),
-                Err(error) => {
-                    self.ender.end(End::Refused(Refusal::Invalid(error.to_string())));
-                    return Err(error);
-                }
+            match message {
+                Ok(None) => return Ok(None),
+                Ok(Some(message)) => match self.read(message) {
+                    Ok(Some(message)) => return Ok(Some(message)),
+                    Ok(None) => self.skipped += 1,
+                    Err(error) => return Err(self.refuse(error)),
+                },
+                Err(status) => return Err(self.refuse(WireError::broken(&status))),
             }
         }
     }
@@ -204,24 +201,21 @@ impl Incoming {
         self.skipped
     }
 
-    fn read(&mut self, message: Result<Option<AgentMessage>, Status>) -> Result<Read, WireError> {
-        let message = message.map_err(|status| WireError::broken(&status))?;
-        let Some(message) = message else { return Ok(Read::End) };
+    /// None for what this version does not know.
+    fn read(&mut self, message: AgentMessage) -> Result<Option<ToServer>, WireError> {
         self.sequence.accept(message.session, message.sequence)?;
         match to_server_from_proto(message.body)? {
             Some(ToServer::Hello(_)) => {
                 Err(WireError::Misplaced { expected: "a message", found: "a second Hello" })
             }
-            Some(message) => Ok(Read::Message(message)),
-            None => Ok(Read::Skipped),
+            message => Ok(message),
         }
     }
-}
 
-enum Read {
-    Message(ToServer),
-    Skipped,
-    End,
+    fn refuse(&self, error: WireError) -> WireError {
+        self.ender.end(End::Refused(Refusal::Invalid(error.to_string())));
+        error
+    }
 }
 
 async fn ended(end: &mut watch::Receiver<Option<End>>) {
@@ -236,7 +230,6 @@ pub(super) struct Downlink {
     sent: u64,
     ending: WatchStream<Option<End>>,
     end: Option<End>,
-    _busy: Option<Busy>,
 }
 
 impl Downlink {

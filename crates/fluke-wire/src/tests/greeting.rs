@@ -49,6 +49,26 @@ async fn every_kind_of_message_arrives_as_it_was_and_in_order() {
 }
 
 #[tokio::test]
+async fn both_sides_can_be_driven_by_tasks_of_their_own() {
+    let mut hall = Hall::open().await;
+    let target = target(&hall.url());
+    let agent = tokio::spawn(async move {
+        let mut session = connect(&target, hello("web-1")).await.expect("let in");
+        session.outgoing.send(ToServer::Heartbeat).await.expect("open");
+        session.incoming.next().await
+    });
+    let mut guest = hall.next_guest().await;
+    let server = tokio::spawn(async move {
+        let heard = guest.link.incoming.next().await;
+        guest.link.outgoing.send(ToAgent::Heartbeat).await.expect("open");
+        let _ = guest.link.incoming.next().await;
+        heard
+    });
+    assert_eq!(agent.await.expect("no panic"), Ok(Some(ToAgent::Heartbeat)));
+    assert_eq!(server.await.expect("no panic"), Ok(Some(ToServer::Heartbeat)));
+}
+
+#[tokio::test]
 async fn reading_can_be_given_up_and_taken_up_again() {
     let (mut hall, pipe) = Hall::open_pipe();
     let mut session =

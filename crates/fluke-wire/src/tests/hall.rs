@@ -116,9 +116,14 @@ impl Hall {
     /// Serves one end of a pipe in memory, and returns the other.
     pub(super) fn open_pipe() -> (Self, DuplexStream) {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let incoming = stream::iter([Ok(Accepted::new(theirs, None))]).chain(stream::pending());
+        (Self::open_over(Accepted::new(theirs, None)), ours)
+    }
+
+    /// Serves one connection.
+    pub(super) fn open_over(accepted: Accepted) -> Self {
+        let incoming = stream::iter([Ok(accepted)]).chain(stream::pending());
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        (Self::serve(nowhere, incoming), ours)
+        Self::serve(nowhere, incoming)
     }
 
     fn serve(

@@ -1,16 +1,19 @@
 //! How sessions end.
 
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use fluke_model::id::{CommitId, Hash256, StepAddress, TaskName};
+use fluke_model::id::{CommitId, Hash256, InstructionId, StepAddress, TaskName};
 use fluke_model::message::{Hello, ToAgent, ToServer};
-use fluke_model::policy::Policy;
-use fluke_model::snapshot::{Snapshot, SnapshotTask};
+use fluke_model::policy::{Policy, Trigger};
+use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
 use futures_util::{StreamExt, stream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::oneshot;
 
 use super::hall::{Hall, hello, target, welcome};
@@ -113,6 +116,63 @@ async fn a_connection_without_a_session_is_closed() {
         let mut heard = Vec::new();
         let _ = pipe.read_to_end(&mut heard).await;
     }
+}
+
+/// A pipe that tells when it is let go.
+struct Telltale {
+    io: DuplexStream,
+    _held: oneshot::Sender<()>,
+}
+
+impl AsyncRead for Telltale {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Telltale {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_does_not_hear_that_its_session_is_over_is_cut_off() {
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let (held, let_go) = oneshot::channel();
+    let io = Telltale { io: theirs, _held: held };
+    let mut hall = Hall::open_over(Accepted::new(io, None));
+    let session = connect_over(ours, &target("grpc://pipe"), hello("web-1")).await.expect("let in");
+    let guest = hall.next_guest().await;
+    // More than the agent's side takes in without being read.
+    for number in 0..8 {
+        let large = ToAgent::Apply {
+            instruction: InstructionId { session: session.welcome.session, number },
+            snapshot: Hash256::of(b""),
+            steps: vec![StepIndex(u32::MAX); 100_000],
+            trigger: Trigger::Poll,
+        };
+        guest.link.outgoing.send(large).await.expect("room");
+    }
+    drop(guest);
+    let_go.await.expect_err("only let go of");
+    drop(session);
 }
 
 #[tokio::test(start_paused = true)]

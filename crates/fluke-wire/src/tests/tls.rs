@@ -1,10 +1,14 @@
 //! Whom an agent trusts, and what it says when it does not.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use fluke_model::id::Hash256;
 use fluke_model::message::ToServer;
+use tokio_rustls::TlsAcceptor;
 
 use super::certificates::Ca;
-use super::hall::{Hall, hello, target};
+use super::hall::{Hall, hello, listen, target};
 use crate::client::{ClientTls, ConnectError, Session, Target, TlsProblem, connect};
 
 async fn join(hall: &Hall, host: &str, tls: ClientTls) -> Result<Session, ConnectError> {
@@ -131,6 +135,29 @@ async fn plaintext_to_a_tls_port_says_to_use_grpcs() {
         assert!(matches!(error, ConnectError::NeedsTls { .. }), "{error:?}");
         assert!(error.to_string().contains("use grpcs://"), "{error}");
     }
+}
+
+/// Like some proxies: hangs up on plaintext without a word.
+async fn curt_tls_server() -> SocketAddr {
+    let (listener, address) = listen().await;
+    let acceptor = TlsAcceptor::from(Arc::new(Ca::new("ours").server_for(&["localhost"])));
+    tokio::spawn(async move {
+        while let Ok((io, _)) = listener.accept().await {
+            let mut first = [0];
+            let _ = io.peek(&mut first).await;
+            if first == [0x16] {
+                let _ = acceptor.accept(io).await;
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn plaintext_to_a_tls_port_that_just_hangs_up_is_found_out() {
+    let url = format!("grpc://{}", curt_tls_server().await);
+    let error = connect(&target(&url), hello("web-1")).await.expect_err("TLS there");
+    assert!(matches!(error, ConnectError::NeedsTls { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,328 @@
+//! Reads blocks into typed values, and reports everything that does not belong.
+//!
+//! A schema is a list of what it takes:
+//!
+//! ```ignore
+//! let mut fields = Fields::of_block(block, &evaluate, &mut problems);
+//! let command = fields.required(Field::string("command"));
+//! let timeout = fields.optional(Field::duration("timeout"));
+//! let user = fields.optional(Field::string("user"));
+//! fields.finish();
+//! ```
+//!
+//! What fails is reported and read as absent; what is never taken is reported by `finish`.
+
+mod field;
+
+#[cfg(test)]
+mod tests;
+
+use super::ast::{Attribute, Block, Body, Expr, Span};
+use super::eval::Outcome;
+use super::problem::Problem;
+use super::suggest::closest;
+use super::value::Value;
+
+pub use field::{Field, Mistake, parse_duration};
+
+/// How expressions become values.
+pub type Evaluate<'a> = &'a dyn Fn(&Expr) -> Outcome;
+
+/// A value and where it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// What was read.
+    pub value: T,
+    /// The expression it was read from.
+    pub span: Span,
+}
+
+/// The attributes and blocks of one body, each to be taken once.
+pub struct Fields<'b, 'p> {
+    body: &'b Body,
+    /// What to point at when something is missing.
+    header: Span,
+    /// What to call the body in messages: `shell` block, or the file.
+    name: String,
+    evaluate: Evaluate<'b>,
+    problems: &'p mut Vec<Problem>,
+    attributes: Vec<&'static str>,
+    blocks: Vec<&'static str>,
+}
+
+impl<'b, 'p> Fields<'b, 'p> {
+    /// The content of a block.
+    pub fn of_block(
+        block: &'b Block,
+        evaluate: Evaluate<'b>,
+        problems: &'p mut Vec<Problem>,
+    ) -> Self {
+        let name = format!("a `{}` block", block.kind.text);
+        Self::new(&block.body, block.header(), name, evaluate, problems)
+    }
+
+    /// The content of a file.
+    pub fn of_file(body: &'b Body, evaluate: Evaluate<'b>, problems: &'p mut Vec<Problem>) -> Self {
+        let start = Span { start: body.span.start, end: body.span.start };
+        Self::new(body, start, "this file".into(), evaluate, problems)
+    }
+
+    fn new(
+        body: &'b Body,
+        header: Span,
+        name: String,
+        evaluate: Evaluate<'b>,
+        problems: &'p mut Vec<Problem>,
+    ) -> Self {
+        let (attributes, blocks) = (Vec::new(), Vec::new());
+        Self { body, header, name, evaluate, problems, attributes, blocks }
+    }
+
+    /// The content of a block within this body.
+    pub fn within(&mut self, block: &'b Block) -> Fields<'b, '_> {
+        Fields::of_block(block, self.evaluate, self.problems)
+    }
+
+    /// Reports a problem; `help` may be empty.
+    pub fn report(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        let problem = Problem::new(span, message);
+        let help = help.into();
+        self.problems.push(if help.is_empty() { problem } else { problem.help(help) });
+    }
+
+    /// Whether nothing is written in the body.
+    pub fn is_empty(&self) -> bool {
+        self.body.attributes.is_empty() && self.body.blocks.is_empty()
+    }
+
+    /// Where problems go that have no field of their own.
+    pub fn problems(&mut self) -> &mut Vec<Problem> {
+        self.problems
+    }
+
+    /// What to point at when the body as a whole is meant.
+    pub fn header(&self) -> Span {
+        self.header
+    }
+
+    /// An attribute that may be left out; null is the same as leaving it out.
+    pub fn optional<T>(&mut self, field: Field<T>) -> Option<T> {
+        self.spanned(field).map(|spanned| spanned.value)
+    }
+
+    /// An attribute that may be left out, with a value to use then.
+    pub fn or<T>(&mut self, field: Field<T>, default: T) -> T {
+        self.optional(field).unwrap_or(default)
+    }
+
+    /// Like [`Fields::optional`], with the place of the value.
+    pub fn spanned<T>(&mut self, field: Field<T>) -> Option<Spanned<T>> {
+        let attribute = self.take(field.name)?;
+        self.read(&field, attribute).ok().flatten()
+    }
+
+    /// An attribute that must be there.
+    pub fn required<T>(&mut self, field: Field<T>) -> Option<T> {
+        self.required_spanned(field).map(|spanned| spanned.value)
+    }
+
+    /// Like [`Fields::required`], with the place of the value.
+    pub fn required_spanned<T>(&mut self, field: Field<T>) -> Option<Spanned<T>> {
+        let Some(attribute) = self.take(field.name) else {
+            // A block of that name is reported by `finish`, with what to write instead.
+            if !self.body.blocks.iter().any(|block| *block.kind.text == *field.name) {
+                self.missing(&field);
+            }
+            return None;
+        };
+        match self.read(&field, attribute) {
+            Ok(Some(spanned)) => Some(spanned),
+            Ok(None) => {
+                let message = format!("`{}` is required and must not be null", field.name);
+                let problem = Problem::new(attribute.value.span, message);
+                self.problems.push(problem.help(format!("give it {}", field.expected)));
+                None
+            }
+            Err(()) => None,
+        }
+    }
+
+    /// Whether an attribute is written, without taking it.
+    pub fn has(&self, name: &str) -> bool {
+        self.body.attributes.iter().any(|attribute| *attribute.name.text == *name)
+    }
+
+    fn missing<T>(&mut self, field: &Field<T>) {
+        let message = format!("{} needs the attribute `{}`", self.name, field.name);
+        let problem = Problem::new(self.header, message);
+        self.problems.push(problem.help(format!("add `{} = …`: {}", field.name, field.expected)));
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<&'b Attribute> {
+        self.attributes.push(name);
+        self.body.attributes.iter().find(|attribute| *attribute.name.text == *name)
+    }
+
+    /// The value, nothing if it is null, or an error that has been reported.
+    fn read<T>(
+        &mut self,
+        field: &Field<T>,
+        attribute: &Attribute,
+    ) -> Result<Option<Spanned<T>>, ()> {
+        let expr = &attribute.value;
+        let value = (self.evaluate)(expr).map_err(|problems| self.problems.extend(problems))?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        match (field.read)(&value) {
+            Ok(value) => Ok(Some(Spanned { value, span: expr.span })),
+            Err(mistake) => {
+                self.problems.push(mistake.into_problem(field, &value, expr));
+                Err(())
+            }
+        }
+    }
+
+    /// All blocks of a kind, with exactly so many labels; others are reported and left out.
+    pub fn blocks(&mut self, kind: &'static str, labels: &[&str]) -> Vec<&'b Block> {
+        self.blocks.push(kind);
+        let body = self.body;
+        let found = body.blocks.iter().filter(|block| *block.kind.text == *kind);
+        found.filter(|block| self.has_labels(block, labels)).collect()
+    }
+
+    /// The only block of a kind, if there is one; more are reported.
+    pub fn block(&mut self, kind: &'static str) -> Option<&'b Block> {
+        let blocks = self.blocks(kind, &[]);
+        for extra in blocks.iter().skip(1) {
+            let message = format!("{} can have only one `{kind}` block", self.name);
+            let problem = Problem::new(extra.header(), message);
+            self.problems.push(problem.help("put all of it into the first one"));
+        }
+        blocks.first().copied()
+    }
+
+    /// The only block of a kind, which must be there.
+    pub fn required_block(&mut self, kind: &'static str) -> Option<&'b Block> {
+        let block = self.block(kind);
+        let is_written = self.body.blocks.iter().any(|block| *block.kind.text == *kind);
+        if !is_written && !self.has(kind) {
+            let message = format!("{} needs a `{kind}` block", self.name);
+            let problem = Problem::new(self.header, message);
+            self.problems.push(problem.help(format!("add `{kind} {{ … }}`")));
+        }
+        block
+    }
+
+    /// All blocks of several kinds, in the order written; at least one must be there.
+    pub fn any_of(&mut self, kinds: &[&'static str], labels: &[&str]) -> Vec<&'b Block> {
+        self.blocks.extend(kinds);
+        let body = self.body;
+        let is_wanted = |block: &&Block| kinds.contains(&&*block.kind.text);
+        // A block of an unknown kind is one of these, misspelt; `finish` tells.
+        let is_known = |block: &Block| self.blocks.contains(&&*block.kind.text);
+        if body.blocks.iter().all(|block| !is_wanted(&block) && is_known(block)) {
+            let all: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
+            let message = format!("{} needs at least one block of {}", self.name, all.join(", "));
+            self.problems.push(Problem::new(self.header, message));
+        }
+        let found = body.blocks.iter().filter(is_wanted);
+        found.filter(|block| self.has_labels(block, labels)).collect()
+    }
+
+    fn has_labels(&mut self, block: &Block, labels: &[&str]) -> bool {
+        let kind = &block.kind.text;
+        let example: String = labels.iter().map(|label| format!(" \"{label}\"")).collect();
+        let (at, message) = if block.labels.len() < labels.len() {
+            let missing = labels.get(block.labels.len()).copied().unwrap_or_default();
+            (block.header(), format!("a `{kind}` block needs a {missing} as its label"))
+        } else if let Some(extra) = block.labels.get(labels.len()) {
+            let most = match labels.len() {
+                0 => "no label".to_string(),
+                1 => "only one label".to_string(),
+                count => format!("only {count} labels"),
+            };
+            (extra.span, format!("a `{kind}` block takes {most}"))
+        } else {
+            return true;
+        };
+        self.problems.push(Problem::new(at, message).help(format!("write `{kind}{example} {{`")));
+        false
+    }
+
+    /// Reports everything that was not taken.
+    pub fn finish(self) {
+        for attribute in &self.body.attributes {
+            if !self.attributes.contains(&&*attribute.name.text) {
+                self.problems.push(self.unknown_attribute(attribute));
+            }
+        }
+        for block in &self.body.blocks {
+            if !self.blocks.contains(&&*block.kind.text) {
+                self.problems.push(self.unknown_block(block));
+            }
+        }
+    }
+
+    fn unknown_attribute(&self, attribute: &Attribute) -> Problem {
+        let name = &*attribute.name.text;
+        if self.blocks.contains(&name) {
+            let message = format!("`{name}` is a block, not an attribute");
+            return Problem::new(attribute.name.span, message)
+                .help(format!("write `{name} {{ … }}`, without `=`"));
+        }
+        let message = format!("unknown attribute `{name}`");
+        self.with_suggestion(Problem::new(attribute.name.span, message), name, &self.attributes)
+    }
+
+    fn unknown_block(&self, block: &Block) -> Problem {
+        let kind = &*block.kind.text;
+        if self.attributes.contains(&kind) {
+            let message = format!("`{kind}` is an attribute, not a block");
+            return Problem::new(block.header(), message)
+                .help(format!("write `{kind} = {{ … }}` or `{kind} = …`"));
+        }
+        let message = format!("unknown block `{kind}`");
+        self.with_suggestion(Problem::new(block.header(), message), kind, &self.blocks)
+    }
+
+    /// What was meant, or else what there is.
+    fn with_suggestion(&self, problem: Problem, name: &str, known: &[&'static str]) -> Problem {
+        let others = self.attributes.iter().chain(&self.blocks).copied();
+        let meant = closest(name, known.iter().copied()).or_else(|| closest(name, others));
+        if let Some(meant) = meant {
+            return problem.help(format!("did you mean `{meant}`?"));
+        }
+        match known.is_empty() {
+            true => problem,
+            false => {
+                let mut known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                known.sort();
+                problem.help(format!("{} takes {}", self.name, known.join(", ")))
+            }
+        }
+    }
+}
+
+impl Mistake {
+    fn into_problem<T>(self, field: &Field<T>, value: &Value, expr: &Expr) -> Problem {
+        match self {
+            Self::Type => {
+                let message = format!(
+                    "`{}` must be {}, but this is {}",
+                    field.name,
+                    field.expected,
+                    value.described()
+                );
+                Problem::new(expr.span, message)
+            }
+            Self::Value { message, help } => {
+                let problem = Problem::new(expr.span, format!("`{}`: {message}", field.name));
+                match help {
+                    Some(help) => problem.help(help),
+                    None => problem,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Kinds of attributes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::convert::convert;
+use super::super::number::Number;
+use super::super::suggest::closest;
+use super::super::types::Type;
+use super::super::value::Value;
+
+/// An attribute: its name, what it must be, and how to read it.
+pub struct Field<T> {
+    pub(super) name: &'static str,
+    pub(super) expected: String,
+    pub(super) read: Read<T>,
+}
+
+type Read<T> = Box<dyn Fn(&Value) -> Result<T, Mistake>>;
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mistake {
+    /// It is of another type than expected.
+    Type,
+    /// It has the right type, but cannot be accepted.
+    Value {
+        /// Why not.
+        message: String,
+        /// What to write instead.
+        help: Option<String>,
+    },
+}
+
+impl Mistake {
+    /// The value cannot be accepted for this reason.
+    pub fn value(message: impl Into<String>) -> Self {
+        Self::Value { message: message.into(), help: None }
+    }
+
+    /// Adds advice.
+    pub fn help(self, help: impl Into<String>) -> Self {
+        match self {
+            Self::Type => Self::Type,
+            Self::Value { message, .. } => Self::Value { message, help: Some(help.into()) },
+        }
+    }
+}
+
+impl<T: 'static> Field<T> {
+    /// An attribute that is read by a function of your own; `expected` reads like "a string".
+    pub fn new(
+        name: &'static str,
+        expected: impl Into<String>,
+        read: impl Fn(&Value) -> Result<T, Mistake> + 'static,
+    ) -> Self {
+        Self { name, expected: expected.into(), read: Box::new(read) }
+    }
+
+    /// Makes more of what was read, or refuses it.
+    pub fn then<U: 'static>(self, convert: impl Fn(T) -> Result<U, Mistake> + 'static) -> Field<U> {
+        let read = self.read;
+        Field::new(self.name, self.expected, move |value| convert(read(value)?))
+    }
+
+    /// Makes more of what was read, where only the words of an error are known.
+    pub fn parse<U: 'static, E: std::fmt::Display>(
+        self,
+        convert: impl Fn(T) -> Result<U, E> + 'static,
+    ) -> Field<U> {
+        self.then(move |value| convert(value).map_err(|error| Mistake::value(error.to_string())))
+    }
+}
+
+impl Field<String> {
+    /// Text; numbers and bools are taken by their text, as everywhere in HCL.
+    pub fn string(name: &'static str) -> Self {
+        Self::new(name, "a string", |value| text(value).ok_or(Mistake::Type))
+    }
+
+    /// Text with something in it.
+    pub fn nonempty_string(name: &'static str) -> Self {
+        Self::string(name).then(|text| match text.trim().is_empty() {
+            true => Err(Mistake::value("it must not be empty")),
+            false => Ok(text),
+        })
+    }
+}
+
+impl Field<bool> {
+    /// `true` or `false`.
+    pub fn bool(name: &'static str) -> Self {
+        Self::new(name, "true or false", |value| {
+            convert(value, &Type::Bool).ok().and_then(|it| it.as_bool()).ok_or(Mistake::Type)
+        })
+    }
+}
+
+impl Field<Number> {
+    /// Any number.
+    pub fn number(name: &'static str) -> Self {
+        Self::new(name, "a number", |value| number(value).ok_or(Mistake::Type))
+    }
+}
+
+impl Field<i64> {
+    /// A whole number within a range, both ends included.
+    pub fn integer(name: &'static str, range: std::ops::RangeInclusive<i64>) -> Self {
+        let expected = match (*range.start(), *range.end()) {
+            (i64::MIN, i64::MAX) => "a whole number".to_string(),
+            (least, i64::MAX) => format!("a whole number of at least {least}"),
+            (least, most) => format!("a whole number from {least} to {most}"),
+        };
+        let wanted = expected.clone();
+        Self::new(name, expected, move |value| {
+            let number = number(value).ok_or(Mistake::Type)?;
+            match number.to_i64() {
+                Some(whole) if range.contains(&whole) => Ok(whole),
+                _ => Err(Mistake::value(format!("{number} is not {wanted}"))),
+            }
+        })
+    }
+}
+
+impl Field<Duration> {
+    /// A time span such as `10s` or `1h30m`.
+    pub fn duration(name: &'static str) -> Self {
+        Self::new(name, "a duration such as \"30s\" or \"1h30m\"", |value| match value {
+            Value::String(text) => parse_duration(text),
+            Value::Number(number) => Err(Mistake::value(format!("{number} has no unit"))
+                .help(format!("write \"{number}s\" for seconds; units are ns, us, ms, s, m, h"))),
+            _ => Err(Mistake::Type),
+        })
+    }
+}
+
+impl Field<Vec<String>> {
+    /// A list of texts.
+    pub fn strings(name: &'static str) -> Self {
+        Self::new(name, "a list of strings", |value| {
+            let items = value.as_items().ok_or(Mistake::Type)?;
+            let texts = items.iter().enumerate().map(|(index, item)| {
+                text(item).ok_or_else(|| unfit(format_args!("element {index}"), item))
+            });
+            texts.collect()
+        })
+    }
+}
+
+impl Field<BTreeMap<String, String>> {
+    /// Names and texts.
+    pub fn string_map(name: &'static str) -> Self {
+        Self::new(name, "a map of strings", |value| {
+            let entries = value.as_entries().ok_or(Mistake::Type)?;
+            let texts = entries.iter().map(|(key, item)| {
+                let text = text(item).ok_or_else(|| unfit(format_args!("\"{key}\""), item))?;
+                Ok((key.to_string(), text))
+            });
+            texts.collect()
+        })
+    }
+}
+
+impl Field<Value> {
+    /// Anything.
+    pub fn value(name: &'static str) -> Self {
+        Self::new(name, "a value", |value| Ok(value.clone()))
+    }
+}
+
+impl<T: Clone + 'static> Field<T> {
+    /// One of a few words, each with its meaning.
+    pub fn word(name: &'static str, words: &'static [(&'static str, T)]) -> Self
+    where
+        T: Sync,
+    {
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        let expected = format!("one of {}", all.join(", "));
+        let known = all.join(", ");
+        Self::new(name, expected, move |value| {
+            let text = value.as_str().ok_or(Mistake::Type)?;
+            if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
+                return Ok(meaning.clone());
+            }
+            let mistake = Mistake::value(format!("\"{text}\" is not one of {known}"));
+            Err(match closest(text, words.iter().map(|(word, _)| *word)) {
+                Some(word) => mistake.help(format!("did you mean \"{word}\"?")),
+                None => mistake,
+            })
+        })
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    convert(value, &Type::String).ok().and_then(|value| value.as_str().map(str::to_string))
+}
+
+fn number(value: &Value) -> Option<Number> {
+    convert(value, &Type::Number).ok().and_then(|value| value.as_number().cloned())
+}
+
+fn unfit(place: std::fmt::Arguments, item: &Value) -> Mistake {
+    Mistake::value(format!("{place} must be a string, but is {}", item.described()))
+}
+
+/// Reads a duration as Go writes it: numbers with units from `ns` to `h`, one after the other.
+pub fn parse_duration(text: &str) -> Result<Duration, Mistake> {
+    let wrong = |message: String| {
+        Mistake::value(message).help("write it like \"500ms\", \"30s\", \"5m\" or \"1h30m\"")
+    };
+    if text.trim().is_empty() {
+        return Err(wrong("it is empty".into()));
+    }
+    if text.starts_with('-') {
+        return Err(wrong(format!("\"{text}\" is negative")));
+    }
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut nanos: u128 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (amount, behind) = rest.split_at(digits);
+        let unit_end = behind.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, next) = behind.split_at(unit_end.unwrap_or(behind.len()));
+        let scale: u128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "" => return Err(wrong(format!("\"{text}\" has no unit behind {amount}"))),
+            _ => {
+                let message = format!("\"{text}\" has an unknown unit `{unit}`");
+                return Err(wrong(message + "; units are ns, us, ms, s, m and h"));
+            }
+        };
+        let part =
+            scaled(amount, scale).ok_or_else(|| wrong(format!("\"{text}\" is not a duration")))?;
+        nanos = nanos.saturating_add(part);
+        rest = next;
+    }
+    let nanos = u64::try_from(nanos).ok().filter(|nanos| i64::try_from(*nanos).is_ok());
+    nanos
+        .map(Duration::from_nanos)
+        .ok_or_else(|| wrong(format!("\"{text}\" is longer than 292 years")))
+}
+
+/// `amount · scale`, where the amount may have a fraction.
+fn scaled(amount: &str, scale: u128) -> Option<u128> {
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+    if whole.is_empty() && fraction.is_empty() || whole.len() > 20 || fraction.len() > 18 {
+        return None;
+    }
+    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u128>().ok() };
+    let power = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let whole = digits(whole)?.checked_mul(scale)?;
+    let fraction = digits(fraction)?.checked_mul(scale)? / power;
+    whole.checked_add(fraction)
+}

@@ -1,0 +1,235 @@
+//! From the files of a commit to its model, or to everything that is wrong with it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use fluke_model::diagnostic::{Diagnostic, Severity};
+use fluke_model::id::TaskName;
+use fluke_model::snapshot::Model;
+use fluke_model::task::{Location, Task};
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::hcl::ast::{Block, Expr, Span};
+use crate::hcl::budget::Budget;
+use crate::hcl::decode::Fields;
+use crate::hcl::problem::Problem;
+use crate::hcl::scope::Scope;
+use crate::hcl::source::Source;
+use crate::hcl::{Parsed, eval, parse, parse_expression};
+use crate::locals::{Definition, Locals};
+use crate::schema::{ReadTask, read_task};
+use crate::tree::{EntryKind, Tree, TreeEntry};
+
+/// The pattern of manifests where none is given.
+pub const DEFAULT_GLOB: &str = "**/*.fluke.hcl";
+
+/// More diagnostics than this are counted, not listed.
+const MOST_DIAGNOSTICS: usize = 200;
+
+/// A pattern that is none.
+pub type GlobError = globset::Error;
+
+/// Reads trees, and remembers what it parsed as long as the files stay the same.
+pub struct Loader {
+    manifests: GlobMatcher,
+    parsed: HashMap<Arc<str>, Arc<ParsedFile>>,
+}
+
+/// What came of a tree.
+#[derive(Debug)]
+pub struct Loaded {
+    /// None if any diagnostic is an error.
+    pub model: Option<Model>,
+    /// Every problem, by file and place.
+    pub diagnostics: Vec<Diagnostic>,
+    /// How many manifests there are.
+    pub files: usize,
+}
+
+#[derive(Debug)]
+struct ParsedFile {
+    text: Arc<[u8]>,
+    parsed: Parsed,
+}
+
+/// One manifest of the tree at hand.
+struct File {
+    path: Arc<str>,
+    content: Arc<ParsedFile>,
+    problems: Vec<Problem>,
+}
+
+impl Loader {
+    /// Takes files that match `glob` for manifests; `*` stays within a folder, `**` does not.
+    pub fn new(glob: &str) -> Result<Self, GlobError> {
+        let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
+        Ok(Self { manifests, parsed: HashMap::new() })
+    }
+
+    /// Which paths are manifests, for whoever reads ahead.
+    pub fn manifests(&self) -> &GlobMatcher {
+        &self.manifests
+    }
+
+    /// Reads all manifests of `tree` into one model. Order of files never matters.
+    pub fn load(&mut self, tree: &dyn Tree) -> Loaded {
+        let (mut files, mut diagnostics) = self.open(tree);
+        let budget = Budget::default();
+        let locals = read_locals(&mut files, tree, &budget);
+        let tasks = read_tasks(&mut files, &locals, tree, &budget);
+        let count = files.len();
+        diagnostics.extend(files.into_iter().flat_map(diagnose));
+        diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        limit(&mut diagnostics);
+        let model = (!Diagnostic::any_error(&diagnostics)).then_some(Model { tasks });
+        Loaded { model, diagnostics, files: count }
+    }
+
+    /// The value of an expression among the locals of `tree`, as JSON.
+    pub fn evaluate(
+        &mut self,
+        tree: &dyn Tree,
+        expression: &str,
+    ) -> Result<String, Vec<Diagnostic>> {
+        let (mut files, mut diagnostics) = self.open(tree);
+        let budget = Budget::default();
+        let locals = read_locals(&mut files, tree, &budget);
+        diagnostics.extend(files.into_iter().flat_map(diagnose));
+        if Diagnostic::any_error(&diagnostics) {
+            return Err(diagnostics);
+        }
+        let source = Source::new("expression", expression.as_bytes());
+        let outcome = parse_expression(expression.as_bytes())
+            .and_then(|expr| eval(&expr, &Scope::new(&locals, &budget).with_files(tree)));
+        outcome.map(|value| value.to_json_string()).map_err(|problems| source.errors(problems))
+    }
+
+    /// Opens every manifest; what cannot be opened is a diagnostic.
+    fn open(&mut self, tree: &dyn Tree) -> (Vec<File>, Vec<Diagnostic>) {
+        let mut kept = HashMap::with_capacity(self.parsed.len());
+        let mut files = Vec::new();
+        let mut diagnostics = Vec::new();
+        for entry in tree.entries().iter().filter(|entry| self.manifests.is_match(&*entry.path)) {
+            match self.parse(tree, entry) {
+                Ok(content) => {
+                    kept.insert(entry.id.clone(), content.clone());
+                    let problems = content.parsed.problems.clone();
+                    files.push(File { path: entry.path.clone(), content, problems });
+                }
+                Err(why) => diagnostics.push(unplaced(&entry.path, why)),
+            }
+        }
+        self.parsed = kept;
+        (files, diagnostics)
+    }
+
+    fn parse(&self, tree: &dyn Tree, entry: &TreeEntry) -> Result<Arc<ParsedFile>, String> {
+        match entry.kind {
+            EntryKind::File => {}
+            EntryKind::Symlink => {
+                return Err("this manifest is a symbolic link, which is never followed; commit the file itself".into());
+            }
+            EntryKind::Submodule => {
+                return Err(
+                    "this manifest is a submodule, which is never entered; commit the file itself"
+                        .into(),
+                );
+            }
+        }
+        if let Some(known) = self.parsed.get(&entry.id) {
+            return Ok(known.clone());
+        }
+        let text = tree.read(&entry.path).map_err(|error| error.to_string())?;
+        let parsed = parse(&text);
+        Ok(Arc::new(ParsedFile { text, parsed }))
+    }
+}
+
+/// Reads all `locals` blocks, and reports what is neither `locals` nor `task`.
+fn read_locals(files: &mut [File], tree: &dyn Tree, budget: &Budget) -> Locals {
+    let contents: Vec<_> = files.iter().map(|file| file.content.clone()).collect();
+    let evaluate = |expr: &Expr| eval(expr, &Scope::new(&(), budget));
+    let mut definitions = Vec::new();
+    for (number, (file, content)) in files.iter_mut().zip(&contents).enumerate() {
+        let mut fields = Fields::of_file(&content.parsed.body, &evaluate, &mut file.problems);
+        for block in fields.blocks("locals", &[]) {
+            for inner in &block.body.blocks {
+                let message =
+                    format!("`locals` takes values, not blocks such as `{}`", inner.kind.text);
+                fields.report(inner.header(), message, "write it as `name = value`");
+            }
+            definitions.extend(block.body.attributes.iter().map(|attribute| Definition {
+                name: &attribute.name.text,
+                span: attribute.name.span,
+                value: &attribute.value,
+                file: number,
+            }));
+        }
+        fields.blocks("task", &["name"]);
+        fields.finish();
+    }
+    Locals::evaluate(&definitions, tree, budget, |file, problem| files[file].problems.push(problem))
+}
+
+fn read_tasks(
+    files: &mut [File],
+    locals: &Locals,
+    tree: &dyn Tree,
+    budget: &Budget,
+) -> BTreeMap<TaskName, Arc<Task>> {
+    let mut tasks: BTreeMap<_, Arc<Task>> = BTreeMap::new();
+    let scope = Scope::new(locals, budget).with_files(tree);
+    let evaluate = |expr: &Expr| eval(expr, &scope);
+    for file in files {
+        let content = file.content.clone();
+        let source = Source::new(&file.path, &content.text);
+        let is_task = |block: &&Block| &*block.kind.text == "task" && block.labels.len() == 1;
+        for block in content.parsed.body.blocks.iter().filter(is_task) {
+            let fields = Fields::of_block(block, &evaluate, &mut file.problems);
+            let Some(read) = read_task(block, fields) else { continue };
+            let task = place(read, &file.path, source.position(block.kind.span.start).0);
+            if let Some(other) = tasks.get(&task.name) {
+                let message = format!("task `{}` is defined twice", task.name);
+                let help = format!("the other one is at {}; rename one of them", other.defined);
+                file.problems.push(Problem::new(block.header(), message).help(help));
+                continue;
+            }
+            tasks.insert(task.name.clone(), Arc::new(task));
+        }
+    }
+    tasks
+}
+
+fn place(read: ReadTask, path: &str, line: u32) -> Task {
+    let ReadTask { name, description, policy, selector, steps } = read;
+    let defined = Location { file: path.to_string(), line };
+    Task { name, description, policy, selector, steps, defined }
+}
+
+fn diagnose(file: File) -> Vec<Diagnostic> {
+    if file.problems.is_empty() {
+        return Vec::new();
+    }
+    Source::new(&file.path, &file.content.text).errors(file.problems)
+}
+
+/// A problem with a file as a whole.
+fn unplaced(path: &str, message: String) -> Diagnostic {
+    let problem = Problem::new(Span::default(), message);
+    let mut diagnostic = Source::new(path, b"").diagnostic(Severity::Error, problem);
+    diagnostic.source.clear();
+    diagnostic
+}
+
+fn limit(diagnostics: &mut Vec<Diagnostic>) {
+    let more = diagnostics.len().saturating_sub(MOST_DIAGNOSTICS);
+    if more > 0 {
+        diagnostics.truncate(MOST_DIAGNOSTICS);
+        let file = diagnostics[MOST_DIAGNOSTICS - 1].file.clone();
+        diagnostics
+            .push(unplaced(&file, format!("{more} more problems are not shown; mend these first")));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+use std::time::Duration;
+
+use fluke_model::id::TaskName;
+use fluke_model::policy::Policy;
+use fluke_model::task::{ExecutorSpec, OnFailure};
+
+use super::*;
+use crate::tree::MemoryTree;
+
+fn load(files: &[(&str, &str)]) -> Loaded {
+    Loader::new(DEFAULT_GLOB).expect("a glob").load(&MemoryTree::new(files.iter().copied()))
+}
+
+fn model(files: &[(&str, &str)]) -> Model {
+    let loaded = load(files);
+    loaded.model.unwrap_or_else(|| panic!("{:#?}", loaded.diagnostics))
+}
+
+/// What is wrong with one manifest, as `line:column message; help`.
+fn wrong(text: &str) -> Vec<String> {
+    let loaded = load(&[("a.fluke.hcl", text)]);
+    assert!(loaded.model.is_none(), "accepted: {text}");
+    let show = |diagnostic: &Diagnostic| {
+        diagnostic.to_string().trim_start_matches("a.fluke.hcl:").replacen(": ", " ", 1)
+    };
+    loaded.diagnostics.iter().map(show).collect()
+}
+
+fn task(body: &str) -> String {
+    format!("task \"t\" {{\n  selector {{\n    match_labels = {{}}\n  }}\n{body}\n}}\n")
+}
+
+const FULL: &str = r#"
+locals {
+  node    = "22"
+  app_dir = "${local.root}/app"
+}
+
+task "runtimes" {
+  description = "Node ${local.node} for the web tier"
+
+  drift { policy = "alert_only" }
+
+  selector {
+    match_labels      = { role = "web" }
+    match_expressions = [{ key = "zone", operator = "not_in", values = ["a", "b"] }]
+  }
+
+  mise "node" {
+    working_dir = local.app_dir
+    check_task  = "check-node-${local.node}"
+    git {
+      url = "https://git.example/tools"
+    }
+  }
+
+  shell "migrate" {
+    check      = "test -f done"
+    command    = "touch done"
+    env        = { PORT = 8080, DEBUG = true }
+    run_as     = "app"
+    timeout    = "1m30s"
+    on_failure = "continue"
+  }
+
+  systemd "app" { unit = "app.service" }
+}
+"#;
+
+#[test]
+fn a_whole_manifest_becomes_a_model() {
+    let model = model(&[
+        ("web/tasks.fluke.hcl", FULL),
+        ("base.fluke.hcl", "locals {\n  root = \"/opt\"\n}\n"),
+        ("notes.txt", "not a manifest {{{"),
+    ]);
+    let task = &model.tasks[&TaskName::new("runtimes").expect("name")];
+    assert_eq!(task.description.as_deref(), Some("Node 22 for the web tier"));
+    assert_eq!(task.policy, Some(Policy::AlertOnly));
+    assert_eq!(task.defined.to_string(), "web/tasks.fluke.hcl:7");
+    let addresses: Vec<_> = task.steps.iter().map(|step| step.address.to_string()).collect();
+    assert_eq!(addresses, ["mise.node", "shell.migrate", "systemd.app"]);
+    let ExecutorSpec::Mise(mise) = &task.steps[0].spec else { panic!("mise") };
+    assert_eq!((&*mise.working_dir, &*mise.check_task), ("/opt/app", "check-node-22"));
+    assert_eq!((&*mise.apply_task, &*mise.git.as_ref().expect("git").branch), ("apply", "main"));
+    let ExecutorSpec::Shell(shell) = &task.steps[1].spec else { panic!("shell") };
+    assert_eq!((&*shell.env["PORT"], &*shell.env["DEBUG"]), ("8080", "true"));
+    assert_eq!(task.steps[1].timeout, Some(Duration::from_secs(90)));
+    assert_eq!(task.steps[1].on_failure, OnFailure::Continue);
+}
+
+#[test]
+fn the_order_of_files_never_matters() {
+    let files = [
+        ("a.fluke.hcl", "locals {\n  x = local.y\n}\n"),
+        ("b.fluke.hcl", "locals {\n  y = 1\n}\n"),
+        ("c.fluke.hcl", &task("shell \"s\" {\n check = local.x\n command = \"x\"\n}")),
+    ];
+    let renamed =
+        [("z.fluke.hcl", files[0].1), ("y.fluke.hcl", files[1].1), ("c.fluke.hcl", files[2].1)];
+    assert_eq!(model(&files), model(&renamed));
+}
+
+#[test]
+fn every_mistake_says_where_it_is_and_what_to_do() {
+    let shell = |body: &str| task(&format!("  shell \"s\" {{\n{body}\n  }}"));
+    let good = "    check   = \"x\"\n    command = \"y\"";
+    for (text, expected) in [
+        (
+            shell("    check  = \"x\"\n    comand = \"y\""),
+            vec![
+                "5:3 a `shell` block needs the attribute `command`; add `command = …`: a string",
+                "7:5 unknown attribute `comand`; did you mean `command`?",
+            ],
+        ),
+        (shell(&format!("{good}\n    timeout = \"soon\"")), vec!["8:15 `timeout`: \"soon\" has an unknown unit `soon`; units are ns, us, ms, s, m and h; write it like \"500ms\", \"30s\", \"5m\" or \"1h30m\""]),
+        (
+            shell(&format!("{good}\n    on_failure = \"abrot\"")),
+            vec!["8:18 `on_failure`: \"abrot\" is not one of \"abort\", \"continue\"; did you mean \"abort\"?"],
+        ),
+        (
+            task("  shel \"s\" {\n  }"),
+            vec!["5:3 unknown block `shel`; did you mean `shell`?"],
+        ),
+        (
+            task("  shell {\n  }"),
+            vec!["5:3 a `shell` block needs a name as its label; write `shell \"name\" {`"],
+        ),
+        (
+            task("  systemd \"s\" {\n    unit = \"nginx\"\n  }"),
+            vec!["6:12 `unit`: \"nginx\" is not a unit's full name; write it with its suffix, for example \"nginx.service\""],
+        ),
+        (
+            "task \"t\" {\n  selector {}\n}\n".to_string(),
+            vec![
+                "1:1 a `task` block needs at least one block of `mise`, `systemd`, `shell`",
+                "2:3 a `selector` block must say which hosts it matches; add `match_labels = { … }`; an empty map matches every host",
+            ],
+        ),
+        (
+            "task \"a b\" {\n  selector {\n    match_labels = { \"a b\" = 1 }\n  }\n  systemd \"x\" {\n    unit = \"a.service\"\n  }\n}\n".to_string(),
+            vec![
+                "1:6 ' ' is not allowed in a task name; use letters, digits, `.`, `_`, `-` and `/`",
+                "3:20 `match_labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
+            ],
+        ),
+        (
+            "servce \"x\" {\n}\nx = 1\n".to_string(),
+            vec!["1:1 unknown block `servce`; this file takes `locals`, `task`", "3:1 unknown attribute `x`"],
+        ),
+    ] {
+        assert_eq!(wrong(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_missing_check_is_always_an_error() {
+    let text = task("  shell \"s\" {\n    command = \"reboot\"\n  }");
+    let problems = wrong(&text);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("check"), "{problems:?}");
+}
+
+#[test]
+fn names_are_unique_across_all_files() {
+    let one = task("shell \"s\" {\n check = \"x\"\n command = \"y\"\n}");
+    let loaded = load(&[("a.fluke.hcl", &one), ("b/c.fluke.hcl", &one)]);
+    let told: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "b/c.fluke.hcl:1:1: task `t` is defined twice; the other one is at a.fluke.hcl:1; rename one of them"
+        ]
+    );
+    let twice = task(
+        "shell \"s\" {\n check = \"x\"\n command = \"y\"\n}\nshell \"s\" {\n check = \"x\"\n command = \"y\"\n}",
+    );
+    assert_eq!(wrong(&twice).len(), 1);
+}
+
+#[test]
+fn a_cycle_of_locals_is_named() {
+    let text = "locals {\n  a = local.b\n  b = \"${local.c}\"\n  c = [local.a]\n  d = local.a\n  e = 1\n}\n";
+    let problems = wrong(text);
+    assert_eq!(
+        problems,
+        [
+            "2:3 cycle: local.a → local.b → local.c → local.a; a local value cannot be made from itself; take one of these references out"
+        ]
+    );
+    assert_eq!(
+        wrong("locals {\n  a = local\n}\n").len(),
+        1,
+        "the whole of `local` includes itself"
+    );
+}
+
+#[test]
+fn a_broken_local_is_told_once_however_often_it_is_used() {
+    let text = format!(
+        "locals {{\n  a = 1 + \"x\"\n  b = local.a\n}}\n{}",
+        task("shell \"s\" {\n check = local.b\n command = local.a\n}")
+    );
+    assert_eq!(wrong(&text).len(), 1);
+}
+
+#[test]
+fn all_problems_of_all_files_come_at_once() {
+    let loaded = load(&[
+        ("a.fluke.hcl", "locals {\n  x = \n}\n"),
+        ("b.fluke.hcl", "locals {\n  y = nope(1)\n  z = local.missing\n}\n"),
+        ("c.fluke.hcl", "task \"t\" {\n}\n"),
+    ]);
+    let files: std::collections::BTreeSet<_> =
+        loaded.diagnostics.iter().map(|diagnostic| diagnostic.file.as_str()).collect();
+    assert_eq!(files.len(), 3, "{:#?}", loaded.diagnostics);
+}
+
+#[test]
+fn what_is_no_plain_file_is_refused() {
+    for kind in [EntryKind::Symlink, EntryKind::Submodule] {
+        let tree = MemoryTree::new([("b.txt", "")]).with_special("a.fluke.hcl", kind);
+        let loaded = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree);
+        assert!(loaded.model.is_none());
+        assert_eq!(loaded.diagnostics.len(), 1);
+    }
+    let large = vec![b'#'; 1024 * 1024 + 1];
+    let tree = MemoryTree::new([("a.fluke.hcl", &large[..])]);
+    let loaded = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree);
+    assert!(loaded.diagnostics[0].message.contains("1 MiB"), "{:?}", loaded.diagnostics);
+}
+
+#[test]
+fn a_long_chain_of_locals_is_no_problem() {
+    let chain: String = (0..5000).map(|n| format!("  l{n} = local.l{}\n", n + 1)).collect();
+    let text = format!("locals {{\n{chain}  l5000 = \"end\"\n}}\n");
+    let tree = MemoryTree::new([("a.fluke.hcl", text)]);
+    let value = Loader::new(DEFAULT_GLOB).expect("a glob").evaluate(&tree, "local.l0");
+    assert_eq!(value.as_deref(), Ok("\"end\""));
+}
+
+#[test]
+fn files_are_read_from_the_same_tree() {
+    let tree = MemoryTree::new([
+        (
+            "a.fluke.hcl",
+            "locals {\n  motd = templatefile(\"files/motd.tpl\", { who = \"web\" })\n}\n",
+        ),
+        ("files/motd.tpl", "hello ${who}"),
+    ]);
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    assert_eq!(loader.evaluate(&tree, "local.motd").as_deref(), Ok("\"hello web\""));
+    assert_eq!(
+        loader.evaluate(&tree, "fileset(\"files\", \"*\")").as_deref(),
+        Ok("[\"motd.tpl\"]")
+    );
+    assert!(loader.evaluate(&tree, "file(\"../x\")").is_err());
+    assert!(loader.evaluate(&tree, "file(\"/etc/passwd\")").is_err());
+}
+
+#[test]
+fn only_what_changed_is_parsed_again() {
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    loader.load(&MemoryTree::new([("a.fluke.hcl", "locals {}"), ("b.fluke.hcl", "locals { }")]));
+    let before: Vec<_> = loader.parsed.values().cloned().collect();
+    loader.load(&MemoryTree::new([("a.fluke.hcl", "locals {}"), ("b.fluke.hcl", "# new")]));
+    let kept =
+        loader.parsed.values().filter(|file| before.iter().any(|old| Arc::ptr_eq(old, file)));
+    assert_eq!((kept.count(), loader.parsed.len()), (1, 2));
+}

@@ -1,0 +1,26 @@
+//! What may stand in a manifest: each block's fields, read into the model.
+
+mod mise;
+mod selector;
+mod shell;
+mod systemd;
+mod task;
+
+pub use task::{ReadTask, read_task};
+
+use fluke_model::task::ExecutorSpec;
+
+use crate::hcl::decode::Fields;
+
+/// One kind of executor block.
+struct Executor {
+    kind: &'static str,
+    read: fn(&mut Fields<'_, '_>) -> Option<ExecutorSpec>,
+}
+
+/// Every executor there is; adding one is a module and a line here.
+const EXECUTORS: &[Executor] = &[
+    Executor { kind: "mise", read: mise::read },
+    Executor { kind: "systemd", read: systemd::read },
+    Executor { kind: "shell", read: shell::read },
+];

@@ -1,0 +1,225 @@
+//! The HTTP side: API, live stream, health, metrics, webhook; over TCP and the local socket.
+//!
+//! Every route stands in `ROUTES` with what it asks of its caller; there is no other way to
+//! be served, and one function ([`auth::authorise`]) decides over all of them.
+
+mod api;
+pub mod auth;
+mod health;
+mod metrics;
+mod problem;
+mod query;
+mod serve;
+mod socket;
+mod stall;
+mod stream;
+mod webhook;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use fluke_model::api as model;
+use fluke_model::policy::Policy;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri};
+use tokio::sync::{Semaphore, watch};
+
+use crate::alert::Alerter;
+use crate::changes::Changes;
+use crate::events::EventLog;
+use crate::reconciles::Reconciles;
+use crate::registry::Registry;
+use crate::source::Desired;
+use crate::webhook::Push;
+use auth::{Access, ApiTokens};
+use problem::Problem;
+
+pub use serve::{serve_http, serve_socket};
+pub use socket::{LocalSocket, SocketError};
+
+/// Requests that are answered at the same time, streams aside.
+const MAX_REQUESTS: usize = 512;
+/// Pushes that are read at the same time: anybody may send a body, and a large one.
+const MAX_WEBHOOKS: usize = 16;
+/// Live streams at the same time.
+const MAX_STREAMS: usize = 256;
+/// For one answer to begin.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Everything that is served, and everybody who is asked for it.
+pub struct Parts {
+    /// Who is connected, and how they stand.
+    pub registry: Arc<Registry>,
+    /// Manual reconciles.
+    pub reconciles: Arc<Reconciles>,
+    /// What Git says.
+    pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// What is known of the repository.
+    pub source: watch::Receiver<model::Source>,
+    /// Tells the source of a push; says whether it looks at the repository now.
+    pub pushed: Arc<dyn Fn(&Push) -> bool + Send + Sync>,
+    /// What happened.
+    pub events: Arc<EventLog>,
+    /// What changes.
+    pub changes: Changes,
+    /// Whom drift is told to, if anybody.
+    pub alerter: Option<Arc<Alerter>>,
+    /// Who may come in over the network.
+    pub api_tokens: Arc<ApiTokens>,
+    /// What pushes are signed with.
+    pub webhook_secret: Option<String>,
+    /// For tasks that name no policy.
+    pub default_policy: Policy,
+}
+
+/// [`Parts`] as every request shares them, with what is counted on the way.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+struct Shared {
+    parts: Parts,
+    requests: Arc<Semaphore>,
+    webhooks: Semaphore,
+    streams: Arc<Semaphore>,
+    /// Answers by the first digit of their status.
+    answers: [AtomicU64; 6],
+}
+
+impl App {
+    /// Ready to be served.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(Shared {
+            parts,
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            webhooks: Semaphore::new(MAX_WEBHOOKS),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            answers: Default::default(),
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0.parts
+    }
+}
+
+/// One thing that is served.
+pub(crate) struct Route {
+    pub path: &'static str,
+    pub method: MethodFilter,
+    pub access: Access,
+    handler: fn(MethodFilter) -> MethodRouter<App>,
+}
+
+const GET: MethodFilter = MethodFilter::GET;
+const POST: MethodFilter = MethodFilter::POST;
+
+const fn route(
+    method: MethodFilter,
+    path: &'static str,
+    access: Access,
+    handler: fn(MethodFilter) -> MethodRouter<App>,
+) -> Route {
+    Route { path, method, access, handler }
+}
+
+/// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
+pub(crate) const ROUTES: &[Route] = &[
+    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
+    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
+    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)),
+    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive)),
+    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents)),
+    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent)),
+    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)),
+    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task)),
+    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)),
+    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events)),
+    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source)),
+    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile)),
+    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress)),
+    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve)),
+];
+
+/// Puts [`ROUTES`] together, each behind its guard and all behind the same bounds.
+fn router(app: App) -> Router {
+    let guarded = |router: Router<App>, route: &Route| {
+        let guard = from_fn_with_state((app.clone(), route.access), auth::guard);
+        router.route(route.path, (route.handler)(route.method).route_layer(guard))
+    };
+    ROUTES
+        .iter()
+        .fold(Router::new(), guarded)
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), bounded))
+        .layer(from_fn_with_state(app.clone(), finished))
+        .with_state(app)
+}
+
+async fn no_such_path(uri: Uri) -> Problem {
+    Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    Problem::method(&method, &uri)
+}
+
+/// Bounds how many requests are under way, and how long each may take to begin to answer.
+async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Ok(_place) = app.0.requests.try_acquire() else {
+        return Problem::unavailable("too many requests are under way; try again in a second")
+            .into_response();
+    };
+    match tokio::time::timeout(ANSWER_WITHIN, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!("there was no answer within {} s", ANSWER_WITHIN.as_secs());
+            Problem::unavailable(detail).into_response()
+        }
+    }
+}
+
+/// Counts the answer, and adds what every answer carries.
+async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let class = usize::from(response.status().as_u16() / 100).min(5);
+    app.0.answers[class].fetch_add(1, Ordering::Relaxed);
+    for (name, value) in SECURITY_HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}
+
+/// For answers that say nothing else: no page is made of them, and nobody keeps them.
+const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// JSON, with a status.
+fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => {
+            tracing::error!("an answer could not be written as JSON: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

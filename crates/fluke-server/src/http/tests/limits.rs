@@ -1,0 +1,78 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+async fn raw(server: &Server, request: &str) -> String {
+    let address = server.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.expect("connects");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut answer = Vec::new();
+    // A server that refuses to read on may reset the connection after its answer.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_body_over_the_bound_is_not_read() {
+    let server = Server::start(Setup::default()).await;
+    let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(100_000));
+    let request = server.local.post("http://x/api/v1/reconcile");
+    let request = request.header("content-type", "application/json").body(body);
+    assert_eq!(Answer::of(request).await.problem().0, 413);
+}
+
+#[tokio::test]
+async fn headers_over_the_bound_are_refused() {
+    let server = Server::start(Setup::default()).await;
+    let long = "x".repeat(100_000);
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n");
+    let answer = raw(&server, &request).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert_eq!(server.get("/healthz").await.status, 200, "and the server lives on");
+}
+
+#[tokio::test]
+async fn nonsense_is_answered_and_ends_there() {
+    let server = Server::start(Setup::default()).await;
+    for request in ["\0\0\0\0\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET  /  x  y HTTP/1.1\r\n\r\n"] {
+        let answer = raw(&server, request).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{request:?}: {answer}");
+    }
+    let path = format!(
+        "GET /api/v1/agents/%ff%00{} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        "a".repeat(5000)
+    );
+    let answer = raw(&server, &path).await;
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+}
+
+#[tokio::test]
+async fn more_requests_than_there_are_places_are_told_to_come_back() {
+    let server = Server::start(Setup::default()).await;
+    let all = server.app.0.requests.clone().acquire_many_owned(MAX_REQUESTS as u32);
+    let held = all.await.expect("places");
+    let answer = server.get("/api/v1/agents").await;
+    assert_eq!(answer.problem().0, 503);
+    assert_eq!(answer.headers["retry-after"], "1");
+    drop(held);
+    assert_eq!(server.get("/api/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_is_under_way_ends_before_the_server_does() {
+    let server = Server::start(Setup::default()).await;
+    let address = server.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.expect("connects");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await.expect("written");
+    // Served from here on: the connection was accepted before the next one.
+    server.get("/healthz").await;
+    server.stop.send_replace(true);
+    stream.write_all(b"\r\n").await.expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for serving in server.serving {
+        serving.await.expect("ended");
+    }
+}

@@ -1,0 +1,118 @@
+//! Every route, with every credential.
+
+use super::*;
+use crate::http::auth::Access;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    None,
+    Wrong,
+    Empty,
+    Basic,
+    Right,
+}
+
+impl Credential {
+    const ALL: [Self; 5] = [Self::None, Self::Wrong, Self::Empty, Self::Basic, Self::Right];
+
+    fn on(self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match self {
+            Self::None => request,
+            Self::Wrong => request.bearer_auth("wrong"),
+            Self::Empty => request.header("authorization", "Bearer "),
+            Self::Basic => request.basic_auth("fluke", Some("right")),
+            Self::Right => request.bearer_auth("right"),
+        }
+    }
+}
+
+/// A request for a route that does not care what else is in it.
+fn request(client: &reqwest::Client, server: &str, route: &Route) -> reqwest::RequestBuilder {
+    let path = route.path.replace("{*name}", "x").replace("{id}", "x");
+    let method = if route.method == POST { Method::POST } else { Method::GET };
+    client.request(method, format!("{server}{path}"))
+}
+
+async fn status(request: reqwest::RequestBuilder) -> u16 {
+    // Not the body: a stream has no end.
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+#[tokio::test]
+async fn with_tokens_nothing_but_the_open_routes_is_served_without_one() {
+    let server = Server::start(Setup { tokens: &["other", "right"], ..Setup::default() }).await;
+    for route in ROUTES {
+        for credential in Credential::ALL {
+            let status = status(credential.on(request(&server.client, &server.url, route))).await;
+            let refused = status == 401;
+            let open = route.access == Access::Open;
+            let expected = !open && credential != Credential::Right;
+            assert_eq!(refused, expected, "{} {credential:?}: {status}", route.path);
+            assert_ne!(status, 403, "{} {credential:?}", route.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_the_network_may_look_and_not_touch() {
+    let server = Server::start(Setup::default()).await;
+    for route in ROUTES {
+        for credential in Credential::ALL {
+            let status = status(credential.on(request(&server.client, &server.url, route))).await;
+            let refused = status == 403;
+            assert_eq!(refused, route.access == Access::Change, "{} {credential:?}", route.path);
+            assert_ne!(status, 401, "{} {credential:?}", route.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_local_socket_may_do_everything() {
+    let server = Server::start(Setup { tokens: &["right"], ..Setup::default() }).await;
+    for route in ROUTES {
+        for credential in Credential::ALL {
+            let status = status(credential.on(request(&server.local, "http://x", route))).await;
+            assert!(![401, 403].contains(&status), "{} {credential:?}: {status}", route.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_strange_page_can_change_nothing_whatever_it_holds() {
+    let server = Server::start(Setup { tokens: &["right"], ..Setup::default() }).await;
+    let changes = ROUTES.iter().filter(|route| route.access == Access::Change);
+    for route in changes {
+        for (name, value) in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")]
+        {
+            let there = [(&server.client, server.url.as_str()), (&server.local, "http://x")];
+            for (client, url) in there {
+                let request = request(client, url, route).bearer_auth("right");
+                assert_eq!(status(request.header(name, value)).await, 403, "{}", route.path);
+            }
+        }
+        let own = request(&server.client, &server.url, route).bearer_auth("right");
+        let status = status(own.header("origin", &server.url)).await;
+        assert!(![401, 403].contains(&status), "{}: {status}", route.path);
+    }
+}
+
+#[tokio::test]
+async fn what_changes_something_is_marked_so() {
+    for route in ROUTES {
+        let marked = route.access == Access::Change;
+        let webhook = route.path == "/webhooks/git";
+        assert_eq!(route.method == POST, marked || webhook, "{}", route.path);
+    }
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_strict_headers() {
+    let server = Server::start(Setup::default()).await;
+    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/agents", "/nowhere"] {
+        let answer = server.get(path).await;
+        for (name, value) in SECURITY_HEADERS {
+            assert_eq!(answer.headers[&name], value, "{path}");
+        }
+    }
+    assert_eq!(server.post("/healthz", serde_json::json!({})).await.headers["allow"], "GET,HEAD");
+}

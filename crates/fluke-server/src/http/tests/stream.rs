@@ -1,0 +1,199 @@
+use fluke_model::event::EventId;
+use serde_json::Value;
+
+use super::*;
+use crate::changes::Change;
+
+/// One message of a stream.
+#[derive(Debug, Default)]
+struct Message {
+    event: String,
+    id: Option<u64>,
+    data: Value,
+}
+
+/// Reads server-sent events off a connection.
+struct Stream {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Stream {
+    async fn open(server: &Server, last: Option<EventId>) -> Self {
+        let mut request = server.client.get(server.at("/api/v1/stream"));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last.to_string());
+        }
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, text: String::new() }
+    }
+
+    /// The next message that carries something; none at the end.
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            while let Some((block, rest)) = self.text.split_once("\n\n") {
+                let mut message = Message::default();
+                for line in block.lines() {
+                    match line.split_once(": ").or_else(|| line.split_once(':')) {
+                        Some(("event", value)) => message.event = value.into(),
+                        Some(("id", value)) => message.id = value.parse().ok(),
+                        Some(("data", value)) => {
+                            message.data = serde_json::from_str(value).expect("JSON")
+                        }
+                        _ => {}
+                    }
+                }
+                self.text = rest.to_string();
+                if !message.data.is_null() {
+                    return Some(message);
+                }
+            }
+            let chunk = self.response.chunk().await.expect("a whole answer")?;
+            self.text.push_str(std::str::from_utf8(&chunk).expect("text"));
+        }
+    }
+
+    async fn outputs(&mut self, count: usize) -> Vec<String> {
+        let mut outputs = Vec::new();
+        for _ in 0..count {
+            let message = self.next().await.expect("another message");
+            assert_eq!(message.event, "event");
+            outputs.push(message.data["output"].as_str().expect("an output").to_string());
+        }
+        outputs
+    }
+}
+
+#[tokio::test]
+async fn every_change_is_told_as_the_api_would_say_it() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let mut stream = Stream::open(&server, None).await;
+
+    let id = server.record("one");
+    let message = stream.next().await.expect("a message");
+    assert_eq!((&*message.event, message.id), ("event", Some(id.0)));
+    assert_eq!(message.data["output"], "one");
+
+    let agent = server.agent("web-01");
+    server.app.changes.tell(Change::Agent(AgentName::new("web-01").expect("name")));
+    let message = stream.next().await.expect("a message");
+    assert_eq!((&*message.event, message.id), ("agent", None));
+    assert_eq!(message.data, server.get("/api/v1/agents").await.json()["agents"][0]);
+    drop(agent);
+
+    server.app.changes.tell(Change::Agent(AgentName::new("gone").expect("name")));
+    let message = stream.next().await.expect("a message");
+    assert_eq!(message.data, serde_json::json!({"name": "gone", "gone": true}));
+
+    server.app.changes.tell(Change::Source);
+    let message = stream.next().await.expect("a message");
+    assert_eq!((&*message.event, &message.data["commit"]), ("source", &"abc".into()));
+
+    let ask = serde_json::json!({"scope": "task", "name": "certs"});
+    let asked = Answer::of(server.local.post("http://x/api/v1/reconcile").json(&ask)).await;
+    let id = asked.json()["id"].clone();
+    server.app.changes.tell(Change::Reconcile(id.as_str().expect("an id").into()));
+    let message = loop {
+        let message = stream.next().await.expect("a message");
+        if message.event == "reconcile" {
+            break message;
+        }
+    };
+    assert_eq!(message.data["id"], id);
+}
+
+#[tokio::test]
+async fn who_comes_back_gets_what_they_missed_once_and_in_order() {
+    let server = Server::start(Setup::default()).await;
+    server.record("seen");
+    let last = server.record("seen last");
+    for text in ["missed 1", "missed 2", "missed 3"] {
+        server.record(text);
+    }
+    let mut stream = Stream::open(&server, Some(last)).await;
+    server.record("new");
+    assert_eq!(stream.outputs(4).await, ["missed 1", "missed 2", "missed 3", "new"]);
+}
+
+#[tokio::test]
+async fn who_missed_too_much_is_told_to_begin_anew() {
+    let server = Server::start(Setup::default()).await;
+    let first = server.record("first");
+    // The server's own ring holds a thousand; the agents' come on top.
+    for number in 0..2000 {
+        let mut event = Event::new(EventKind::AgentConnected, Timestamp(0));
+        event.agent = Some(AgentName::new(format!("a{}", number % 50)).expect("name"));
+        server.app.events.record(event);
+    }
+    let mut stream = Stream::open(&server, Some(first)).await;
+    let message = stream.next().await.expect("a message");
+    assert_eq!(message.event, "lagged");
+    let newest = message.id.map(EventId);
+    assert_eq!(newest, Some(server.app.events.last_id()));
+    assert!(stream.next().await.is_none(), "and the stream ends");
+
+    let mut stream = Stream::open(&server, newest).await;
+    server.record("new");
+    assert_eq!(stream.outputs(1).await, ["new"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_is_told_so_and_dropped() {
+    let server = Server::start(Setup { backlog: 8, ..Setup::default() }).await;
+    let mut stream = Stream::open(&server, None).await;
+    // On one thread nothing is read in between.
+    for number in 0..100 {
+        server.record(&number.to_string());
+    }
+    let mut last = None;
+    while let Some(message) = stream.next().await {
+        last = Some(message);
+    }
+    let last = last.expect("a message");
+    assert_eq!((&*last.event, last.id.map(EventId)), ("lagged", Some(server.app.events.last_id())));
+    wait_for_streams(&server, 0).await;
+}
+
+async fn wait_for_streams(server: &Server, open: usize) {
+    while MAX_STREAMS - server.app.0.streams.available_permits() != open {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn only_so_many_streams_are_open_and_a_closed_one_makes_room() {
+    let server = Server::start(Setup::default()).await;
+    let stream = Stream::open(&server, None).await;
+    let rest = (MAX_STREAMS - 1) as u32;
+    let _held = server.app.0.streams.clone().acquire_many_owned(rest).await.expect("places");
+    let (status, why) = server.get("/api/v1/stream").await.problem();
+    assert_eq!(status, 503, "{why}");
+
+    drop(stream);
+    wait_for_streams(&server, rest as usize).await;
+    Stream::open(&server, None).await;
+}
+
+#[tokio::test]
+async fn a_wrong_last_event_id_is_said() {
+    let server = Server::start(Setup::default()).await;
+    let request = server.client.get(server.at("/api/v1/stream")).header("last-event-id", "x");
+    assert_eq!(Answer::of(request).await.problem().0, 400);
+}
+
+#[tokio::test]
+async fn streams_end_when_the_server_stops() {
+    let server = Server::start(Setup::default()).await;
+    let mut stream = Stream::open(&server, None).await;
+    server.record("last words");
+    assert_eq!(stream.outputs(1).await, ["last words"]);
+    server.stop.send_replace(true);
+    assert!(stream.next().await.is_none());
+    for serving in server.serving {
+        serving.await.expect("ended");
+    }
+    assert!(!server.socket.exists(), "the socket's file is gone");
+}

@@ -1,0 +1,54 @@
+//! `POST /webhooks/git`: somebody pushed.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+
+use super::api::read_body;
+use super::problem::Problem;
+use super::{App, json};
+use crate::webhook::{self, MAX_BODY, Webhook, WebhookError};
+
+/// What the sender is told; forges show it beside the delivery.
+#[derive(Serialize)]
+struct Receipt {
+    polling: bool,
+    detail: String,
+}
+
+pub(super) async fn receive(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let Ok(_place) = app.0.webhooks.try_acquire() else {
+        return Err(Problem::unavailable("too many pushes at once; send it again in a second"));
+    };
+    let body = read_body(body, MAX_BODY).await?;
+    let webhook = webhook::verify(&headers, &body, app.webhook_secret.as_deref());
+    Ok(match webhook.map_err(refused)? {
+        Webhook::Push(push) if (app.pushed)(&push) => {
+            let detail = format!("a push to {}: the repository is read now", push.branch);
+            json(StatusCode::ACCEPTED, &Receipt { polling: true, detail })
+        }
+        Webhook::Push(push) => nothing_to_do(format!("a push to {}, not tracked", push.branch)),
+        Webhook::Ping => nothing_to_do("a ping: the secret is right".into()),
+        Webhook::Ignored { what } => nothing_to_do(format!("{what}, not a push to a branch")),
+    })
+}
+
+fn nothing_to_do(detail: String) -> Response {
+    json(StatusCode::OK, &Receipt { polling: false, detail })
+}
+
+fn refused(error: WebhookError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        WebhookError::NoSecret => Problem::not_configured(detail),
+        WebhookError::Unsigned | WebhookError::Forged => Problem::unauthorized(detail),
+        WebhookError::TooLarge(_) => Problem::too_large(MAX_BODY),
+        WebhookError::Malformed(_) => Problem::bad_request(detail),
+    }
+}

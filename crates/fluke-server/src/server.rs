@@ -1,0 +1,328 @@
+//! Puts the server together, starts it, and stops it in order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fluke_model::policy::Policy;
+use fluke_model::secret::Secret;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::alert::{AlertSettings, Alerter, AlerterError};
+use crate::changes::{Change, Changes};
+use crate::events::memory::{MemoryBounds, MemoryStore};
+use crate::events::{EventLog, QueueBounds};
+use crate::fleet::Fleet;
+use crate::http::auth::ApiTokens;
+use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket};
+use crate::outlets::Outlets;
+use crate::reconciles::Reconciles;
+use crate::registry::Registry;
+use crate::source::{Source, SourceConfig, SourceHandle};
+use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
+use crate::trust::{Grant, Trust};
+
+/// How often each side of a stream says that it is here.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long the last alerts and events may take to leave when the server stops.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// All that a server is told at its start.
+pub struct Settings {
+    /// Where agents connect: the first of these that can be had.
+    pub listen_grpc: Vec<String>,
+    /// Where people and programs connect.
+    pub listen_http: Vec<String>,
+    /// For local administration.
+    pub socket: Option<PathBuf>,
+    /// Whose agents are let in.
+    pub grants: Vec<Grant>,
+    /// Who may use the API over the network.
+    pub api_tokens: Vec<Secret>,
+    /// Where desired state comes from.
+    pub source: SourceConfig,
+    /// Which files of it are manifests.
+    pub manifest_glob: String,
+    /// How often agents are checked.
+    pub poll_interval: Duration,
+    /// What pushes are signed with.
+    pub webhook_secret: Option<Secret>,
+    /// For tasks that name no policy.
+    pub default_policy: Policy,
+    /// Whom drift is told to.
+    pub alert_webhook: Option<Secret>,
+    /// How much history each agent has.
+    pub max_events_per_agent: usize,
+    /// How both listeners speak.
+    pub tls: TlsSettings,
+    /// How often each side of a stream says that it is here.
+    pub heartbeat: Duration,
+}
+
+/// How listeners speak.
+#[derive(Debug, Clone)]
+pub enum TlsSettings {
+    /// In the clear.
+    Off,
+    /// With a certificate that was given.
+    Files(TlsFiles),
+    /// With a certificate of the server's own CA, kept in this directory.
+    Own(PathBuf),
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be had.
+    #[error("could not listen on {address} for {what}; is another server running there?")]
+    Listen {
+        /// For whom.
+        what: &'static str,
+        /// Where.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No certificate can be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The local socket cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The manifest glob is no glob.
+    #[error("`manifest_glob` is not a valid pattern")]
+    Glob(#[from] fluke_manifest::GlobError),
+    /// The alert webhook makes no sense.
+    #[error(transparent)]
+    Alerter(#[from] AlerterError),
+}
+
+/// A server that runs.
+pub struct Server {
+    /// Where agents connect.
+    pub grpc: SocketAddr,
+    /// Where people connect.
+    pub http: SocketAddr,
+    /// What is known of the source, and the way to have it looked at.
+    pub source: SourceHandle,
+    /// Who is connected.
+    pub registry: Arc<Registry>,
+    /// What happened.
+    pub events: Arc<EventLog>,
+    /// What changes.
+    pub changes: Changes,
+    /// What TLS is spoken with, if any is.
+    pub certificates: Option<Arc<Certificates>>,
+    trust: Arc<Trust>,
+    api_tokens: Arc<ApiTokens>,
+    alerter: Option<Arc<Alerter>>,
+    stopping: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+    loops: Vec<JoinHandle<()>>,
+}
+
+/// What a server listens on.
+struct Doors {
+    grpc: Listener,
+    http: Listener,
+    socket: Option<LocalSocket>,
+    certificates: Option<Arc<Certificates>>,
+    addresses: [SocketAddr; 2],
+}
+
+impl Server {
+    /// Takes every address first, so that a server that starts serves everything.
+    pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        let doors = Doors::open(&settings).await?;
+        let changes = Changes::default();
+        let (events, event_writer) = start_events(&settings, &changes).await;
+        let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
+        let (source, handle) =
+            Source::new(settings.source, loader, settings.default_policy, events.clone());
+        let alerter = match &settings.alert_webhook {
+            Some(url) => {
+                let settings = AlertSettings::new(url.expose());
+                Some(Arc::new(Alerter::start(settings, events.clone())?))
+            }
+            None => None,
+        };
+        let registry = Arc::new(Registry::default());
+        let reconciles =
+            Arc::new(Reconciles::new(registry.clone(), events.clone(), changes.clone()));
+        let trust = Arc::new(Trust::new(settings.grants));
+        let api_tokens = settings.api_tokens.iter().map(Secret::expose);
+        let api_tokens = Arc::new(ApiTokens::new(api_tokens));
+        let (stopping, stopped) = watch::channel(false);
+        let fleet = Fleet {
+            trust: trust.clone(),
+            registry: registry.clone(),
+            desired: handle.desired.clone(),
+            outlets: Outlets {
+                events: events.clone(),
+                alerter: alerter.clone(),
+                reconciles: reconciles.clone(),
+                changes: changes.clone(),
+            },
+            poll_interval: settings.poll_interval,
+            heartbeat: settings.heartbeat,
+            stopping: stopped.clone(),
+        };
+        let pushes = handle.clone();
+        let app = App::new(Parts {
+            registry: registry.clone(),
+            reconciles,
+            desired: handle.desired.clone(),
+            source: handle.status.clone(),
+            pushed: Arc::new(move |push| pushes.pushed(push)),
+            events: events.clone(),
+            changes: changes.clone(),
+            alerter: alerter.clone(),
+            api_tokens: api_tokens.clone(),
+            webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
+            default_policy: settings.default_policy,
+        });
+        let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
+        let listeners = doors.serve(fleet, app, &stopped);
+        let loops = vec![
+            tokio::spawn(source.run()),
+            tokio::spawn(tell_of_source(handle.clone(), changes.clone())),
+            event_writer,
+        ];
+        Ok(Self {
+            grpc,
+            http,
+            source: handle,
+            registry,
+            events,
+            changes,
+            certificates,
+            trust,
+            api_tokens,
+            alerter,
+            stopping,
+            listeners,
+            loops,
+        })
+    }
+
+    /// From now on only these tokens are good; whoever is in stays in.
+    pub fn replace_tokens(&self, grants: Vec<Grant>, api_tokens: &[Secret]) {
+        self.trust.replace(grants);
+        self.api_tokens.replace(api_tokens.iter().map(Secret::expose));
+    }
+
+    /// Lets agents go (they come back at once), ends requests, and sends what is left to say.
+    pub async fn stop(self) {
+        self.stopping.send_replace(true);
+        for listener in self.listeners {
+            // A listener that panicked has stopped as well.
+            let _ = listener.await;
+        }
+        if let Some(alerter) = &self.alerter {
+            let left = alerter.close(LAST_WORDS).await;
+            if left > 0 {
+                tracing::warn!(left, "alerts could not be delivered before the server stopped");
+            }
+        }
+        self.events.flush(LAST_WORDS).await;
+        self.loops.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Doors {
+    async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let grpc = bind("agents", &settings.listen_grpc).await?;
+        let http = bind("HTTP", &settings.listen_http).await?;
+        let addresses = [local_address("agents", &grpc)?, local_address("HTTP", &http)?];
+        let socket = match &settings.socket {
+            Some(path) => Some(LocalSocket::bind(path).await?),
+            None => None,
+        };
+        let certificates = match &settings.tls {
+            TlsSettings::Off => None,
+            TlsSettings::Files(files) => Some(Certificates::from_files(files.clone())?),
+            TlsSettings::Own(directory) => {
+                Some(Certificates::own(directory, own_names(&addresses))?)
+            }
+        };
+        let listener = |tcp, speaks| match &certificates {
+            None => Ok(Listener::plain(tcp)),
+            Some(certificates) => Listener::tls(tcp, certificates.clone(), speaks),
+        };
+        let (grpc, http) = (listener(grpc, Speaks::Grpc)?, listener(http, Speaks::Http)?);
+        Ok(Self { grpc, http, socket, certificates, addresses })
+    }
+
+    fn serve(self, fleet: Fleet, app: App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+        let agents = serve_agents(Arc::new(fleet), self.grpc, stop(stopped));
+        let mut listeners = vec![
+            tokio::spawn(agents),
+            tokio::spawn(serve_http(app.clone(), self.http, stop(stopped))),
+        ];
+        if let Some(socket) = self.socket {
+            listeners.push(tokio::spawn(serve_socket(app, socket, stop(stopped))));
+        }
+        listeners
+    }
+}
+
+async fn start_events(settings: &Settings, changes: &Changes) -> (Arc<EventLog>, JoinHandle<()>) {
+    let events_per_agent = settings.max_events_per_agent;
+    let bounds = MemoryBounds { events_per_agent, ..MemoryBounds::default() };
+    let store = Arc::new(MemoryStore::new(bounds));
+    EventLog::start(store, changes.clone(), QueueBounds::default()).await
+}
+
+/// Listens on the first address that can be had.
+async fn bind(what: &'static str, candidates: &[String]) -> Result<TcpListener, StartError> {
+    let mut failed = None;
+    for address in candidates {
+        match TcpListener::bind(address.as_str()).await {
+            Ok(listener) => return Ok(listener),
+            Err(source) => {
+                // The first address is the one that was meant.
+                failed.get_or_insert(StartError::Listen { what, address: address.clone(), source });
+            }
+        }
+    }
+    let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "no address was given");
+    Err(failed.unwrap_or_else(|| StartError::Listen {
+        what,
+        address: String::new(),
+        source: nowhere(),
+    }))
+}
+
+fn local_address(what: &'static str, listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    let address = String::from("the address it was given");
+    listener.local_addr().map_err(|source| StartError::Listen { what, address, source })
+}
+
+async fn serve_agents(
+    fleet: Arc<Fleet>,
+    listener: Listener,
+    stop: impl Future<Output = ()> + Send,
+) {
+    if let Err(error) = fluke_wire::server::serve(fleet, listener.into_agents(), stop).await {
+        tracing::error!(%error, "agents are no longer served");
+    }
+}
+
+/// Ends when the server is told to stop.
+fn stop(stopping: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + 'static {
+    let mut stopping = stopping.clone();
+    async move {
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+}
+
+async fn tell_of_source(mut source: SourceHandle, changes: Changes) {
+    while source.status.changed().await.is_ok() {
+        changes.tell(Change::Source);
+    }
+}

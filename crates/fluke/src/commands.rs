@@ -1,0 +1,139 @@
+//! What each command does, one file a command.
+
+pub mod agent;
+pub mod describe;
+pub mod dev;
+pub mod eval;
+pub mod fmt;
+pub mod get;
+pub mod reconcile;
+pub mod server;
+pub mod show;
+pub mod validate;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix;
+
+use crate::cli::{Cli, Colour, Command, Format, Global};
+use crate::client::address::Server;
+use crate::client::{Access, Client};
+use crate::document::{Document, yaml};
+use crate::failure::Failure;
+use crate::screen::{self, Style};
+
+/// Does what the command line says.
+pub fn run(cli: Cli) -> Result<(), Failure> {
+    let global = cli.global;
+    match cli.command {
+        Command::Dev(args) => dev::run(&args, &global),
+        Command::Server(args) => server::run(&args, &global),
+        Command::Agent(args) => agent::run(&args, &global),
+        Command::Get { what } => in_one_thread(get::run(what, &global)),
+        Command::Describe { what } => in_one_thread(describe::run(what, &global)),
+        Command::Reconcile(args) => in_one_thread(reconcile::run(args, &global)),
+        Command::Validate(args) => validate::run(&args, &global),
+        Command::Eval(args) => eval::run(&args, &global),
+        Command::Fmt(args) => fmt::run(&args, &global),
+        Command::Version => version(&global),
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+/// How the results of a command are printed.
+#[derive(Debug, Clone, Copy)]
+struct Printing {
+    format: Format,
+    colour: Colour,
+}
+
+impl Printing {
+    fn of(global: &Global) -> Self {
+        Self { format: global.output.unwrap_or(Format::Table), colour: global.colour }
+    }
+
+    /// Asked every time: terminals change their size.
+    fn style(&self) -> Style {
+        Style::of_stdout(self.colour)
+    }
+
+    /// The document in the format asked for, unless that is the table.
+    fn document(&self, json: &str) -> Option<Result<String, serde_json::Error>> {
+        match self.format {
+            Format::Table => None,
+            Format::Json => Some(Document::parse(json).map(|document| document.to_json())),
+            Format::Yaml => Some(Document::parse(json).map(|document| yaml::render(&document))),
+        }
+    }
+}
+
+fn client(global: &Global) -> Result<Client, Failure> {
+    let server = Server::choose(global.server.as_deref())?;
+    Ok(Client::new(server, Access::from_environment())?)
+}
+
+/// One thread is plenty for a client, and for an agent that waits for other processes.
+fn in_one_thread(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    started(runtime)?.block_on(command)
+}
+
+/// All cores, for a server.
+fn in_threads(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    started(runtime)?.block_on(command)
+}
+
+fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failure> {
+    runtime.map_err(|error| Failure::new("could not start the runtime").because(&error))
+}
+
+/// What the system tells a process that runs until it is told to stop.
+struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            unix::signal(kind)
+                .map_err(|error| Failure::new("could not listen to signals").because(&error))
+        };
+        Ok(Self {
+            interrupt: listen(unix::SignalKind::interrupt())?,
+            terminate: listen(unix::SignalKind::terminate())?,
+            hang_up: listen(unix::SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
+}
+
+fn version(global: &Global) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let json = format!("{{\"version\":\"{version}\"}}");
+    match Printing::of(global).document(&json) {
+        Some(text) => screen::print(&text.unwrap_or(json)),
+        None => screen::print(&format!("fluke {version}\n")),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    let mut command = <Cli as clap::CommandFactory>::command();
+    clap_complete::generate(shell, &mut command, "fluke", &mut script);
+    screen::print(&String::from_utf8_lossy(&script))
+}

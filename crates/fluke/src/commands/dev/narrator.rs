@@ -1,0 +1,209 @@
+//! Tells what happens in `fluke dev`, line by line.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fluke_model::event::{Event, EventKind};
+use fluke_model::status::Status;
+use fluke_model::verdict::Outcome;
+use fluke_server::changes::{Change, Changes};
+use fluke_server::registry::Registry;
+use fluke_server::server::Server;
+use fluke_server::source::SourceHandle;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::colour::Paint;
+use crate::diagnostics;
+use crate::failure::Failure;
+use crate::report::count;
+use crate::sanitise;
+use crate::screen::{self, Style};
+use crate::when;
+
+/// Listens to a server and tells people.
+pub struct Narrator {
+    changes: Receiver<Change>,
+    source: SourceHandle,
+    registry: Arc<Registry>,
+    style: Style,
+    /// To be broken once, to show how it is put right.
+    to_break: Option<PathBuf>,
+    /// Whether the last thing told was that all is well.
+    calm: bool,
+}
+
+impl Narrator {
+    /// Begins to listen; nothing from now on is missed.
+    pub fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
+        let changes: &Changes = &server.changes;
+        Self {
+            changes: changes.listen(),
+            source: server.source.clone(),
+            registry: server.registry.clone(),
+            style,
+            to_break,
+            calm: false,
+        }
+    }
+
+    /// Tells until there is nobody left to listen.
+    pub async fn tell(mut self) -> Result<(), Failure> {
+        loop {
+            match self.changes.recv().await {
+                Ok(Change::Event(event)) => self.event(&event)?,
+                Ok(Change::Agent(_)) => self.sum_up()?,
+                Ok(Change::Source | Change::Reconcile(_)) => {}
+                Err(RecvError::Lagged(missed)) => {
+                    self.line(
+                        Paint::Dim,
+                        "…",
+                        &format!("{missed} changes went by too fast to tell"),
+                    )?;
+                }
+                Err(RecvError::Closed) => return Ok(()),
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        let output = event.output.as_deref().unwrap_or_default();
+        let step = place(event);
+        match event.kind {
+            EventKind::CommitAccepted => {
+                self.calm = false;
+                self.line(Paint::Green, "read", &self.accepted())?;
+                self.unmatched()
+            }
+            EventKind::CommitRejected => {
+                self.calm = false;
+                self.line(
+                    Paint::Red,
+                    "refused",
+                    "the manifests have mistakes; what was in force stays in force",
+                )?;
+                screen::print(&diagnostics::text(&event.diagnostics, self.style))
+            }
+            EventKind::DriftDetected => self.line(
+                Paint::Yellow,
+                "drift",
+                &format!("{step}: {}", sanitise::first_line(output)),
+            ),
+            EventKind::DriftResolved => {
+                self.line(Paint::Green, "healed", &format!("{step}: is as it should be again"))
+            }
+            EventKind::ApplyStarted => self.line(Paint::Cyan, "apply", &step),
+            EventKind::ApplyFinished => self.applied(event, &step, output),
+            EventKind::ApplySkipped | EventKind::CheckFailed => {
+                let told = format!("{step}: {}", sanitise::first_line(output));
+                self.line(Paint::Red, "skipped", &told)
+            }
+            EventKind::SourceUnreachable | EventKind::AlertFailed | EventKind::EventsLost => {
+                self.line(Paint::Red, "trouble", &sanitise::first_line(output))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn applied(&self, event: &Event, step: &str, output: &str) -> Result<(), Failure> {
+        let took = event.duration_ms.map(when::took).unwrap_or_default();
+        match event.outcome {
+            Some(Outcome::Success) => {
+                self.line(Paint::Green, "applied", &format!("{step} in {took}"))
+            }
+            Some(Outcome::AppliedButDrifted) => {
+                let told = format!(
+                    "{step}: ran without error, but its check still fails: one of the two is wrong"
+                );
+                self.line(Paint::Red, "applied?", &told)?;
+                self.quote(output)
+            }
+            _ => {
+                self.line(Paint::Red, "failed", &format!("{step} after {took}"))?;
+                self.quote(output)
+            }
+        }
+    }
+
+    /// How things stand, once they stand still; and the one thing broken on purpose.
+    fn sum_up(&mut self) -> Result<(), Failure> {
+        let agents = self.registry.agents();
+        let settled = |status| matches!(status, Status::InSync | Status::Drifted | Status::Failed);
+        if self.calm || agents.is_empty() || !agents.iter().all(|agent| settled(agent.status)) {
+            if !agents.iter().all(|agent| settled(agent.status)) {
+                self.calm = false;
+            }
+            return Ok(());
+        }
+        self.calm = true;
+        let drift = self.registry.drift();
+        match drift.first() {
+            None => self.line(Paint::Green, "in sync", "this machine is as the manifests say")?,
+            Some(first) => {
+                let told = format!(
+                    "{} not as the manifests say; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
+                    count(drift.len(), "step"),
+                    first.task
+                );
+                self.line(Paint::Yellow, "drifted", &told)?;
+            }
+        }
+        self.break_something()
+    }
+
+    fn break_something(&mut self) -> Result<(), Failure> {
+        let Some(path) = self.to_break.take() else { return Ok(()) };
+        if std::fs::remove_file(&path).is_ok() {
+            let told = format!("removing {} on purpose; watch", path.display());
+            self.line(Paint::Bold, "break", &told)?;
+        }
+        Ok(())
+    }
+
+    fn accepted(&self) -> String {
+        let tasks =
+            self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
+        format!("{} in force", count(tasks, "task"))
+    }
+
+    /// Tasks that do nothing here puzzle people; say why.
+    fn unmatched(&self) -> Result<(), Failure> {
+        let Some(desired) = self.source.desired.borrow().clone() else { return Ok(()) };
+        let Some(agent) = self.registry.agents().into_iter().next() else { return Ok(()) };
+        let idle: Vec<_> = desired
+            .model
+            .tasks
+            .values()
+            .filter(|task| !task.selector.matches(&agent.labels))
+            .map(|task| task.name.to_string())
+            .collect();
+        if idle.is_empty() {
+            return Ok(());
+        }
+        let told = format!(
+            "{} not for this agent ({}); give it their labels with --label key=value",
+            idle.join(", "),
+            agent.labels
+        );
+        self.line(Paint::Dim, "idle", &told)
+    }
+
+    fn line(&self, paint: Paint, word: &str, rest: &str) -> Result<(), Failure> {
+        let word = paint.on(&format!("{word:>9}"), self.style.colours);
+        screen::print(&format!("{word}  {}\n", sanitise::line(rest)))
+    }
+
+    fn quote(&self, output: &str) -> Result<(), Failure> {
+        let quoted: String =
+            sanitise::block(output).lines().map(|line| format!("           | {line}\n")).collect();
+        screen::print(&quoted)
+    }
+}
+
+fn place(event: &Event) -> String {
+    let task = event.task.as_ref().map(ToString::to_string).unwrap_or_default();
+    match &event.step {
+        Some(step) => format!("{task}/{step}"),
+        None => task,
+    }
+}

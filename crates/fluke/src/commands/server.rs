@@ -1,0 +1,141 @@
+//! `fluke server`
+
+use std::path::Path;
+
+use fluke_server::git::GitConfig;
+use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
+use fluke_server::source::SourceConfig;
+use fluke_server::tls::{Certificates, TlsFiles};
+use fluke_server::trust::Grant;
+
+use crate::cli::{Colour, Global, ServerArgs};
+use crate::commands::{Signal, Signals, in_threads};
+use crate::config;
+use crate::config::listen::Listen;
+use crate::config::server::{AgentToken, EventStore, ServerConfig, ServerTls};
+use crate::diagnostics;
+use crate::failure::Failure;
+use crate::logging;
+use crate::screen::{self, Style};
+
+/// Runs the server until it is told to stop.
+pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
+    let config = load(&args.config, global.colour)?;
+    logging::start(config.log);
+    serve(config, &args.config)
+}
+
+/// Reads the config; what is wrong with it is on stderr.
+pub fn load(path: &Path, colour: Colour) -> Result<ServerConfig, Failure> {
+    let text = config::load(path)?;
+    let name = path.display().to_string();
+    config::read_server(&name, &text, &config::environment).map_err(|problems| {
+        screen::note(&diagnostics::text(&problems, Style::of_stderr(colour)));
+        let what = format!("the config {name} cannot be used: {}", diagnostics::sum(&problems, 1));
+        Failure::new(what).help(format!("`fluke validate {name}` checks it without starting"))
+    })
+}
+
+fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
+    in_threads(async {
+        let (address, tls) = (config.listen_grpc.clone(), config.tls.clone());
+        let server = Server::start(settings(config)?)
+            .await
+            .map_err(|error| Failure::new("the server could not be started").because(&error))?;
+        tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
+        if let (ServerTls::Own, Some(certificates)) = (&tls, &server.certificates) {
+            tell_agents_line(&address, certificates);
+        }
+        let mut signals = Signals::listen()?;
+        while let Signal::Reload = signals.next().await {
+            reload(&server, reread);
+        }
+        tracing::info!("stopping; agents go on by themselves and come back");
+        server.stop().await;
+        Ok(())
+    })
+}
+
+/// What an agent needs to trust a server with a CA of its own.
+fn tell_agents_line(address: &Listen, certificates: &Certificates) {
+    if let Some((file, fingerprint)) = certificates.own_ca() {
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let host = address.host.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
+        let url = format!("grpcs://{host}:{}", address.port);
+        tracing::info!(
+            ca = %file.display(),
+            "agents join with: FLUKE_TOKEN=… fluke agent --url {url} --ca-fingerprint {fingerprint}"
+        );
+    }
+}
+
+/// Tokens change at once; everything else waits for a restart.
+fn reload(server: &Server, path: &Path) {
+    server.source.poke();
+    let read = std::fs::read(path).map_err(|error| error.to_string());
+    let name = path.display().to_string();
+    let config = read.and_then(|text| {
+        config::read_server(&name, &text, &config::environment)
+            .map_err(|problems| diagnostics::sum(&problems, 1))
+    });
+    match config.and_then(|config| Ok((grants(&config)?, config.api_tokens))) {
+        Ok((grants, api_tokens)) => {
+            server.replace_tokens(grants, &api_tokens);
+            tracing::info!(config = %name, "tokens were read again");
+        }
+        Err(why) => {
+            tracing::error!(config = %name, %why, "the config cannot be used; the old tokens stay in force")
+        }
+    }
+}
+
+fn settings(config: ServerConfig) -> Result<Settings, Failure> {
+    let EventStore::Memory { max_events_per_agent } = config.event_store else {
+        return Err(Failure::new("the event store `redis` is not there yet")
+            .help("set `backend = \"memory\"` in `event_store`"));
+    };
+    let grants = grants(&config).map_err(Failure::new)?;
+    let git = config.git;
+    let mirror = GitConfig {
+        credentials: git.basic_auth,
+        ssh_key_file: git.ssh_key_file,
+        known_hosts_file: git.known_hosts_file,
+        ..GitConfig::new(git.url, git.branch, config.cache_dir.join("git"))
+    };
+    Ok(Settings {
+        listen_grpc: config.listen_grpc.candidates(),
+        listen_http: config.listen_http.candidates(),
+        socket: config.socket,
+        grants,
+        api_tokens: config.api_tokens,
+        source: SourceConfig::Git { git: Box::new(mirror), poll_interval: git.poll_interval },
+        manifest_glob: git.manifest_glob,
+        poll_interval: git.poll_interval,
+        webhook_secret: git.webhook_secret,
+        default_policy: config.drift.policy,
+        alert_webhook: config.drift.alert_webhook,
+        max_events_per_agent,
+        tls: match config.tls {
+            ServerTls::Off => TlsSettings::Off,
+            ServerTls::Own => TlsSettings::Own(config.cache_dir.join("tls")),
+            ServerTls::Files { cert_file, key_file } => {
+                TlsSettings::Files(TlsFiles { cert_file, key_file })
+            }
+        },
+        heartbeat: HEARTBEAT,
+    })
+}
+
+fn grants(config: &ServerConfig) -> Result<Vec<Grant>, String> {
+    let grant = |token: &AgentToken| match &token.label {
+        None => Ok(Grant::any(token.token.expose())),
+        Some(label) => {
+            let bound =
+                Grant::bound(label, token.token.expose(), &token.names, token.labels.clone());
+            bound.map_err(|error| {
+                format!("the names of agent_token \"{label}\" are no globs: {error}")
+            })
+        }
+    };
+    config.agent_tokens.iter().map(grant).collect()
+}

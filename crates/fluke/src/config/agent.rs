@@ -1,0 +1,293 @@
+//! `agent { … }`, and the flags that win over it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fluke_manifest::hcl::ast::Block;
+use fluke_manifest::hcl::decode::{Evaluate, Field, Fields};
+use fluke_manifest::hcl::problem::Problem;
+use fluke_model::id::{AgentName, Hash256};
+use fluke_model::label::Labels;
+use fluke_model::secret::Secret;
+use fluke_wire::client::ServerUrl;
+
+use super::fields;
+use crate::cli::AgentArgs;
+use crate::logging::LogConfig;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the agent keeps what it must not lose, unless told otherwise.
+const STATE_DIR: &str = "/var/lib/fluke";
+
+/// Everything an agent is told.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Where the server is.
+    pub server_url: ServerUrl,
+    /// What lets the agent in.
+    pub token: Secret,
+    /// What it calls itself.
+    pub name: AgentName,
+    /// What it is.
+    pub labels: Labels,
+    /// What it keeps across restarts.
+    pub state_dir: PathBuf,
+    /// Whether it takes public traffic.
+    pub proxy: bool,
+    /// Where logs of services go, if anywhere.
+    pub logs_endpoint: Option<String>,
+    /// Whom to trust to be the server.
+    pub tls: AgentTls,
+    /// What no server can lift.
+    pub allow: Allow,
+    /// How commands are run.
+    pub execution: Execution,
+    /// Whether containers that nobody asked for are removed.
+    pub exclusive_containers: bool,
+    /// What is logged.
+    pub log: LogConfig,
+}
+
+/// `tls { … }`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentTls {
+    /// Authorities to trust instead of the system's, as PEM.
+    pub ca_file: Option<PathBuf>,
+    /// The fingerprint of the one authority to trust.
+    pub ca_fingerprint: Option<Hash256>,
+    /// Trusts anybody.
+    pub insecure_skip_verify: bool,
+}
+
+/// `allow { … }`: none means anything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Allow {
+    /// The kinds of steps that may run here.
+    pub executors: Option<Vec<String>>,
+    /// The users that steps may run as, the agent's own among them.
+    pub run_as: Option<Vec<String>>,
+}
+
+/// `execution { … }`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Runs command lines.
+    pub default_shell: PathBuf,
+    /// How long a command may take.
+    pub command_timeout: Duration,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Self { default_shell: "/bin/bash".into(), command_timeout: Duration::from_secs(300) }
+    }
+}
+
+/// What the file says, or nothing: each part may still come from a flag.
+#[derive(Debug, Clone, Default)]
+pub struct AgentFile {
+    /// See [`AgentConfig::server_url`].
+    pub server_url: Option<ServerUrl>,
+    /// See [`AgentConfig::token`].
+    pub token: Option<Secret>,
+    /// See [`AgentConfig::name`].
+    pub name: Option<AgentName>,
+    /// See [`AgentConfig::labels`].
+    pub labels: Labels,
+    /// See [`AgentConfig::state_dir`].
+    pub state_dir: Option<PathBuf>,
+    /// See [`AgentConfig::proxy`].
+    pub proxy: bool,
+    /// See [`AgentConfig::logs_endpoint`].
+    pub logs_endpoint: Option<String>,
+    /// See [`AgentConfig::tls`].
+    pub tls: AgentTls,
+    /// See [`AgentConfig::allow`].
+    pub allow: Allow,
+    /// See [`AgentConfig::execution`].
+    pub execution: Execution,
+    /// See [`AgentConfig::exclusive_containers`].
+    pub exclusive_containers: bool,
+    /// See [`AgentConfig::log`].
+    pub log: LogConfig,
+}
+
+/// What is wrong with flags, or with flags and file together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentProblem {
+    /// A flag's value cannot be used.
+    #[error("--{flag}: {reason}")]
+    Flag {
+        /// Which flag.
+        flag: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Neither file nor flags say it.
+    #[error("`{field}` is missing")]
+    Missing {
+        /// In the file.
+        field: &'static str,
+        /// Says it too.
+        flag: &'static str,
+    },
+    /// The host's name is no name for an agent.
+    #[error("the name of this host, `{host}`, cannot be an agent's name: {reason}")]
+    HostName {
+        /// What the system says.
+        host: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl AgentProblem {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Flag { .. } => "`fluke agent --help` tells how it is written".into(),
+            Self::Missing { field, flag } => format!("set `{field}` in the file, or give --{flag}"),
+            Self::HostName { .. } => "set `name` in the file, or give --name".into(),
+        }
+    }
+}
+
+impl AgentFile {
+    /// Flags win over the file, and the file over `token` from the environment; labels are taken
+    /// together.
+    pub fn with_flags(
+        mut self,
+        flags: &AgentArgs,
+        token: Option<String>,
+    ) -> Result<Self, AgentProblem> {
+        let wrong = |flag, reason: String| AgentProblem::Flag { flag, reason };
+        if let Some(url) = &flags.url {
+            let url = url.parse::<ServerUrl>().map_err(|error| wrong("url", error.to_string()))?;
+            self.server_url = Some(url);
+        }
+        if let Some(hash) = &flags.ca_fingerprint {
+            let hash = fingerprint(hash).map_err(|reason| wrong("ca-fingerprint", reason))?;
+            self.tls.ca_fingerprint = Some(hash);
+        }
+        let secret = |text: Option<String>| text.map(Secret::new).filter(|token| !token.is_empty());
+        self.token = secret(flags.token.clone()).or(self.token).or(secret(token));
+        self.name = flags.name.clone().or(self.name);
+        self.labels.0.extend(flags.labels.iter().cloned());
+        self.state_dir = flags.state_dir.clone().or(self.state_dir);
+        self.proxy |= flags.proxy;
+        self.logs_endpoint = flags.logs_endpoint.clone().or(self.logs_endpoint);
+        self.tls.ca_file = flags.ca_file.clone().or(self.tls.ca_file);
+        Ok(self)
+    }
+
+    /// Fills in what nobody said, with `host` as this host's name.
+    pub fn complete(self, host: &str) -> Result<AgentConfig, AgentProblem> {
+        let missing = |field, flag| AgentProblem::Missing { field, flag };
+        let own_name = || {
+            AgentName::new(host).map_err(|error| AgentProblem::HostName {
+                host: host.to_string(),
+                reason: error.to_string(),
+            })
+        };
+        Ok(AgentConfig {
+            server_url: self.server_url.ok_or(missing("server_url", "url"))?,
+            token: self.token.ok_or(missing("token", "token"))?,
+            name: self.name.map_or_else(own_name, Ok)?,
+            labels: self.labels,
+            state_dir: self.state_dir.unwrap_or_else(|| STATE_DIR.into()),
+            proxy: self.proxy,
+            logs_endpoint: self.logs_endpoint,
+            tls: self.tls,
+            allow: self.allow,
+            execution: self.execution,
+            exclusive_containers: self.exclusive_containers,
+            log: self.log,
+        })
+    }
+}
+
+/// Reads `agent { … }`.
+pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> AgentFile {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let server_url = read.optional(Field::string("server_url").parse(|text| text.parse()));
+    let token = read.optional(fields::secret("token"));
+    let name = read.optional(Field::string("name").parse(AgentName::new));
+    let labels = read.or(fields::labels("labels"), Labels::default());
+    let state_dir = read.optional(fields::path("state_dir"));
+    let proxy = read.or(Field::bool("proxy"), false);
+    let logs_endpoint =
+        read.optional(Field::string("logs_endpoint")).filter(|text| !text.is_empty());
+    let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
+    let allow = read.block("allow").map(|block| read_allow(block, evaluate, read.problems()));
+    let execution =
+        read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
+    let exclusive =
+        read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
+    let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
+    read.finish();
+    AgentFile {
+        server_url,
+        token,
+        name,
+        labels,
+        state_dir,
+        proxy,
+        logs_endpoint,
+        tls: tls.unwrap_or_default(),
+        allow: allow.unwrap_or_default(),
+        execution: execution.unwrap_or_default(),
+        exclusive_containers: exclusive.unwrap_or_default(),
+        log: log.unwrap_or_default(),
+    }
+}
+
+fn read_tls(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> AgentTls {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let tls = AgentTls {
+        ca_file: read.optional(fields::path("ca_file")),
+        ca_fingerprint: read
+            .optional(Field::string("ca_fingerprint").parse(|text| fingerprint(&text))),
+        insecure_skip_verify: read.or(Field::bool("insecure_skip_verify"), false),
+    };
+    read.finish();
+    tls
+}
+
+fn read_allow(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Allow {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let allow = Allow {
+        executors: read.optional(fields::names("executors", "executor")),
+        run_as: read.optional(fields::names("run_as", "user name")),
+    };
+    read.finish();
+    allow
+}
+
+fn read_execution(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Execution {
+    let default = Execution::default();
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let execution = Execution {
+        default_shell: read.or(fields::path("default_shell"), default.default_shell),
+        command_timeout: read
+            .or(fields::at_least_a_second("command_timeout"), default.command_timeout),
+    };
+    read.finish();
+    execution
+}
+
+fn read_containers(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> bool {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let exclusive = read.or(Field::bool("exclusive"), false);
+    read.finish();
+    exclusive
+}
+
+/// 64 hexadecimal digits, with or without colons, as people copy them.
+pub fn fingerprint(text: &str) -> Result<Hash256, String> {
+    let digits = text.trim();
+    let digits =
+        digits.strip_prefix("sha256:").or(digits.strip_prefix("SHA256:")).unwrap_or(digits);
+    Hash256::try_from(digits.replace(':', "").to_ascii_lowercase())
+}

@@ -1,0 +1,79 @@
+//! Kinds of attributes that more than one block has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fluke_manifest::hcl::ast::Block;
+use fluke_manifest::hcl::decode::{Evaluate, Field, Fields, Mistake};
+use fluke_manifest::hcl::problem::Problem;
+use fluke_model::id::{LabelKey, LabelValue, check_name};
+use fluke_model::label::Labels;
+use fluke_model::secret::Secret;
+
+use crate::logging::{Level, LogConfig, LogFormat};
+
+/// A path.
+pub fn path(name: &'static str) -> Field<PathBuf> {
+    Field::nonempty_string(name).then(|text| Ok(PathBuf::from(text)))
+}
+
+/// A text that is not to be shown, not even when it is wrong.
+pub fn secret(name: &'static str) -> Field<Secret> {
+    Field::nonempty_string(name).then(|text| Ok(Secret::new(text)))
+}
+
+/// Several of them, none empty.
+pub fn secrets(name: &'static str) -> Field<Vec<Secret>> {
+    Field::strings(name).then(|texts| match texts.iter().any(|text| text.trim().is_empty()) {
+        true => Err(Mistake::value("a token must not be empty")),
+        false => Ok(texts.into_iter().map(Secret::new).collect()),
+    })
+}
+
+/// An address of the web that may hold a secret: what is wrong is said without it.
+pub fn secret_url(name: &'static str, schemes: &'static [&'static str]) -> Field<Secret> {
+    Field::nonempty_string(name).then(move |text| match reqwest::Url::parse(&text) {
+        Ok(url) if schemes.contains(&url.scheme()) && url.has_host() => Ok(Secret::new(text)),
+        Ok(_) => Err(Mistake::value(format!("it must begin with {}://", schemes.join(":// or ")))),
+        Err(error) => Err(Mistake::value(format!("it is not a URL: {error}"))),
+    })
+}
+
+/// Labels of a host.
+pub fn labels(name: &'static str) -> Field<Labels> {
+    Field::string_map(name).parse(|pairs| {
+        let pair = |(key, value)| {
+            let key = LabelKey::new(key).map_err(|error| error.to_string())?;
+            let value = LabelValue::new(value).map_err(|error| format!("label {key}: {error}"))?;
+            Ok::<_, String>((key, value))
+        };
+        pairs.into_iter().map(pair).collect::<Result<_, _>>().map(Labels)
+    })
+}
+
+/// Words that keep to the grammar of names.
+pub fn names(name: &'static str, what: &'static str) -> Field<Vec<String>> {
+    Field::strings(name).parse(move |names| {
+        names.iter().try_for_each(|name| check_name(what, name))?;
+        Ok::<_, fluke_model::id::InvalidName>(names)
+    })
+}
+
+/// A duration that is worth waiting for.
+pub fn at_least_a_second(name: &'static str) -> Field<Duration> {
+    Field::duration(name).then(|duration| match duration < Duration::from_secs(1) {
+        true => Err(Mistake::value("it must be at least \"1s\"")),
+        false => Ok(duration),
+    })
+}
+
+/// `log { … }`
+pub fn log(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> LogConfig {
+    let mut fields = Fields::of_block(block, evaluate, problems);
+    let log = LogConfig {
+        level: fields.or(Field::word("level", Level::ALL), Level::default()),
+        format: fields.or(Field::word("format", LogFormat::ALL), LogFormat::default()),
+    };
+    fields.finish();
+    log
+}

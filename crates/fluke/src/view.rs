@@ -1,0 +1,10 @@
+//! What the API returned, laid out for people. Functions over values: nothing is fetched here.
+
+pub mod agent;
+pub mod fleet;
+pub mod reconcile;
+pub mod source;
+pub mod task;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A manual reconcile: how far it has come, and how it ended.
+
+use fluke_model::api::{
+    ReconcileAgent, ReconcileProgress, ReconcileScope, ReconcileState, ReconcileStep,
+};
+use fluke_model::time::Timestamp;
+
+use crate::colour::Paint;
+use crate::report::{Report, count};
+use crate::sanitise;
+use crate::screen::Style;
+use crate::table::{Cell, Column, Table};
+use crate::when::coarse;
+
+/// What is drawn while it runs: one line an agent, the unfinished ones first.
+pub fn progress(progress: &ReconcileProgress, style: Style, now: Timestamp) -> String {
+    let mut table = Table::new(&[
+        Column::cut("AGENT", 0, 12),
+        Column::new("STATE"),
+        Column::cut("DOING", 1, 12),
+    ]);
+    let mut agents: Vec<&ReconcileAgent> = progress.agents.iter().collect();
+    agents.sort_by_key(|agent| is_over(agent.state));
+    for agent in agents {
+        table.row([
+            agent.name.as_str().into(),
+            Cell::painted(state(agent.state), agent.state.into()),
+            doing(agent).into(),
+        ]);
+    }
+    let over = progress.agents.iter().filter(|agent| is_over(agent.state)).count();
+    let passed = coarse(now.since(progress.started));
+    let text = if table.is_empty() { String::new() } else { table.render(style, 0) };
+    format!("{text}{over} of {} done, {passed}\n", count(progress.agents.len(), "agent"))
+}
+
+/// How one agent's part ended, on one line; none while it runs.
+pub fn finished_line(agent: &ReconcileAgent) -> Option<String> {
+    is_over(agent.state)
+        .then(|| format!("{}: {}, {}\n", agent.name, state(agent.state), doing(agent)))
+}
+
+/// Everything that is said at the end: what failed, with its output, and a sum.
+pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
+    let mut report = Report::new(style);
+    for agent in &progress.agents {
+        tell_failures(&mut report, agent);
+    }
+    let with = |state| progress.agents.iter().filter(|agent| agent.state == state).count();
+    let applied = steps(progress)
+        .filter(|step| step.outcome.is_some_and(|outcome| !outcome.is_failure()))
+        .count();
+    let (failed, offline) = (with(ReconcileState::Failed), with(ReconcileState::Offline));
+    let mut parts = vec![format!("{} in sync", count(with(ReconcileState::Done), "agent"))];
+    parts.push(format!("{} applied", count(applied, "step")));
+    if failed > 0 {
+        parts.push(format!("{} failed", count(failed, "agent")));
+    }
+    if offline > 0 {
+        parts.push(format!("{} offline (brought up to date on return)", count(offline, "agent")));
+    }
+    let (word, paint) = match has_failed(progress) {
+        true => ("failed:", Paint::Red),
+        false => ("done:", Paint::Green),
+    };
+    if progress.agents.is_empty() {
+        parts = vec!["no connected agent was concerned".into()];
+    }
+    report.line(0, &[(word, paint), (&parts.join(", "), Paint::Plain)]);
+    report.finish()
+}
+
+/// Whether the caller did not get what it asked for.
+pub fn has_failed(progress: &ReconcileProgress) -> bool {
+    let away = |agent: &ReconcileAgent| agent.state == ReconcileState::Offline;
+    let named = progress.scope == ReconcileScope::Agent;
+    progress.failed || (named && progress.agents.iter().any(away))
+}
+
+fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {
+    for step in
+        agent.steps.iter().filter(|step| step.outcome.is_some_and(|outcome| outcome.is_failure()))
+    {
+        let outcome = step.outcome.map_or("", |outcome| outcome.as_str()).replace('_', " ");
+        let place = format!("{}: {} / {}", agent.name, step.task, step.step);
+        report.line(0, &[(&place, Paint::Bold), (&outcome, Paint::Red)]);
+        report.quote(2, step.output.as_deref().unwrap_or_default(), Paint::Plain);
+    }
+    if let Some(error) = &agent.error {
+        report.line(0, &[(&format!("{}:", agent.name), Paint::Bold), (error, Paint::Red)]);
+    }
+}
+
+fn steps(progress: &ReconcileProgress) -> impl Iterator<Item = &ReconcileStep> {
+    progress.agents.iter().flat_map(|agent| &agent.steps)
+}
+
+fn is_over(state: ReconcileState) -> bool {
+    matches!(state, ReconcileState::Done | ReconcileState::Failed | ReconcileState::Offline)
+}
+
+fn doing(agent: &ReconcileAgent) -> String {
+    let ended = agent.steps.iter().filter(|step| step.outcome.is_some()).count();
+    let running = agent.steps.iter().find(|step| step.outcome.is_none());
+    match (agent.state, running, &agent.error) {
+        (ReconcileState::Applying, Some(step), _) => format!("{}/{}", step.task, step.step),
+        (ReconcileState::Failed, _, Some(error)) => sanitise::first_line(error),
+        (ReconcileState::Failed, ..) => {
+            let failed =
+                |step: &&ReconcileStep| step.outcome.is_some_and(|outcome| outcome.is_failure());
+            let step = agent.steps.iter().find(failed);
+            step.map_or("failed".into(), |step| format!("{}/{}", step.task, step.step))
+        }
+        (ReconcileState::Done, ..) if ended == 0 => "nothing was drifted".into(),
+        (ReconcileState::Done, ..) => format!("{} applied", count(ended, "step")),
+        (ReconcileState::Offline, ..) => "brought up to date when it returns".into(),
+        (ReconcileState::Waiting, ..) => "waits for what it is doing".into(),
+        (ReconcileState::Checking | ReconcileState::Applying, ..) => String::new(),
+    }
+}
+
+fn state(state: ReconcileState) -> &'static str {
+    match state {
+        ReconcileState::Waiting => "waiting",
+        ReconcileState::Checking => "checking",
+        ReconcileState::Applying => "applying",
+        ReconcileState::Done => "done",
+        ReconcileState::Failed => "failed",
+        ReconcileState::Offline => "offline",
+    }
+}

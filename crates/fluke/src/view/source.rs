@@ -1,0 +1,99 @@
+//! The repository: what is in force, and what is wrong with what is not.
+
+use fluke_model::api::Source;
+use fluke_model::diagnostic::Severity;
+use fluke_model::id::CommitId;
+use fluke_model::time::Timestamp;
+
+use crate::colour::Paint;
+use crate::diagnostics;
+use crate::report::{Report, count};
+use crate::sanitise;
+use crate::screen::Style;
+use crate::when::exactly;
+
+/// `fluke get source`
+pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
+    let mut report = Report::new(style);
+    let commit =
+        |commit: &Option<CommitId>| commit.as_ref().map_or("none".into(), ToString::to_string);
+    let time = |time: Option<Timestamp>| time.map_or("never".into(), |time| exactly(time, now));
+    match state(source) {
+        State::Good => {
+            report.line(0, &[("in force:", Paint::Green), ("the newest commit", Paint::Plain)])
+        }
+        State::Empty => report
+            .line(0, &[("waiting:", Paint::Yellow), ("no commit is in force yet", Paint::Plain)]),
+        State::Rejected => {
+            report.line(0, &[("rejected:", Paint::Red), (&rejection(source), Paint::Plain)])
+        }
+        State::Unreachable => {
+            report.line(
+                0,
+                &[("unreachable:", Paint::Red), ("what is in force stays in force", Paint::Plain)],
+            );
+            report.quote(2, source.error.as_deref().unwrap_or_default(), Paint::Plain);
+        }
+    }
+    report.heading("Source");
+    report.fields(
+        2,
+        &[
+            ("url", source.url.clone()),
+            ("branch", source.branch.clone().unwrap_or_else(|| "none".into())),
+            ("in force", commit(&source.commit)),
+            ("since", time(source.commit_since)),
+            ("newest seen", commit(&source.last_seen)),
+            ("last poll", time(source.last_poll)),
+            (
+                "next poll",
+                source.next_poll.map_or("none planned".into(), |next| exactly(next, now)),
+            ),
+        ],
+    );
+    if !source.diagnostics.is_empty() {
+        report.heading("Diagnostics");
+        report.ready_made(&diagnostics::text(&source.diagnostics, style));
+    }
+    report.finish()
+}
+
+/// One line for those who ask about something else while the source needs a look.
+pub fn warning(source: &Source) -> Option<String> {
+    let what = match state(source) {
+        State::Good | State::Empty => return None,
+        State::Rejected => rejection(source),
+        State::Unreachable => format!(
+            "the repository cannot be read: {}",
+            sanitise::first_line(source.error.as_deref().unwrap_or_default())
+        ),
+    };
+    Some(format!("{what}; see `fluke get source`"))
+}
+
+enum State {
+    Good,
+    Empty,
+    Rejected,
+    Unreachable,
+}
+
+fn state(source: &Source) -> State {
+    match source {
+        Source { error: Some(_), .. } => State::Unreachable,
+        Source { rejected: true, .. } => State::Rejected,
+        Source { commit: None, .. } => State::Empty,
+        _ => State::Good,
+    }
+}
+
+fn rejection(source: &Source) -> String {
+    let short =
+        |commit: &Option<CommitId>| commit.as_ref().map(|commit| sanitise::line(commit.short()));
+    let errors = source.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+    let newest =
+        short(&source.last_seen).map_or("the newest commit".into(), |id| format!("commit {id}"));
+    let kept = short(&source.commit)
+        .map_or("nothing is in force".into(), |id| format!("{id} stays in force"));
+    format!("{newest} was rejected ({}), {kept}", count(errors, "error"))
+}
