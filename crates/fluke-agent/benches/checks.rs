@@ -1,75 +1,112 @@
+//! A hundred satisfied shell checks, against a bare loop of spawn and wait in the same run.
 //!
-use fluke_agent::host::process::*;
+//! Rounds of both alternate, so that what else the machine does hits both alike.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-fn floor() -> Duration {
-    let s = Instant::now();
-    for _ in 0..100 {
-        let st =
-            std::process::Command::new("/bin/sh").args(["-c", "test -d /"]).status().expect("x");
-        assert!(st.success());
-    }
-    s.elapsed()
-}
-async fn one(stop: &Stop, env: &[(std::ffi::OsString, std::ffi::OsString)]) {
-    let c = Command::new("/bin/sh", "/")
-        .args(["-c", "test -d /"])
-        .envs(env.iter().map(|(a, b)| (a, b)));
-    let f = run(
-        c,
-        Limits { timeout: Duration::from_secs(300), grace: GRACE, leftovers: Leftovers::Kill },
-        stop.clone(),
-    )
-    .await
-    .expect("x");
-    assert_eq!(f.end, End::Exited(0));
-}
+
+use fluke_agent::Allow;
+use fluke_agent::executor::{Executors, Settings};
+use fluke_agent::host::Host;
+use fluke_agent::host::environment::Environment;
+use fluke_agent::host::process::Stop;
+use fluke_model::id::StepAddress;
+use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
+use fluke_model::verdict::Verdict;
+use futures_util::{StreamExt, stream};
+
+const CHECKS: usize = 100;
+const ROUNDS: usize = 31;
+const SHELL: &str = "/bin/sh";
+const LINE: &str = "test -d /";
+
 fn main() {
-    let rt = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("rt");
-    let (_s, stop) = Stop::new();
-    let env: Vec<_> = std::env::vars_os().collect();
-    for _ in 0..7 {
-        let f = floor();
-        let st = stop.clone();
-        let e = env.clone();
-        let a = rt.block_on(async {
-            tokio::spawn(async move {
-                let s = Instant::now();
-                for _ in 0..100 {
-                    one(&st, &e).await
-                }
-                s.elapsed()
-            })
-            .await
-            .expect("x")
-        });
-        let b = rt.block_on(async {
-            use futures_util::StreamExt;
-            let s = Instant::now();
-            futures_util::stream::iter(0..100)
-                .map(|_| one(&stop, &env))
-                .buffer_unordered(4)
-                .for_each(|_| async {})
-                .await;
-            s.elapsed()
-        });
-        let c = rt.block_on(async {
-            use futures_util::StreamExt;
-            let s = Instant::now();
-            futures_util::stream::iter(0..100)
-                .map(|_| {
-                    let st = stop.clone();
-                    let e = env.clone();
-                    tokio::spawn(async move { one(&st, &e).await })
-                })
-                .buffer_unordered(4)
-                .for_each(|_| async {})
-                .await;
-            s.elapsed()
-        });
-        eprintln!(
-            "floor {f:?} seq {a:?} ({:.2}) par1 {b:?} parN {c:?} ({:.2})",
-            a.as_secs_f64() / f.as_secs_f64(),
-            c.as_secs_f64() / f.as_secs_f64()
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (_switch, stop) = Stop::new();
+    let environment = Environment::of_this_process("");
+    let host = Host { environment, home: "/".into(), stop };
+    let settings = Settings {
+        version: "bench".into(),
+        default_shell: SHELL.into(),
+        command_timeout: Duration::from_secs(300),
+        allow: Allow::default(),
+    };
+    let executors = Executors::new(settings, host);
+    for at_once in [1, 4] {
+        let mut bare = Vec::new();
+        let mut checked = Vec::new();
+        for _ in 0..ROUNDS {
+            bare.push(timed(|| spawn_and_wait(at_once)));
+            checked.push(timed(|| runtime.block_on(check(&executors, at_once))));
+        }
+        let (bare, checked) = (Times::of(bare), Times::of(checked));
+        let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64();
+        println!(
+            "{CHECKS} checks, {at_once} at once: bare {bare}; checked {checked}; ratio {:.2} of \
+             medians, {:.2} of fastest",
+            ratio(checked.median, bare.median),
+            ratio(checked.fastest, bare.fastest),
         );
+    }
+}
+
+async fn check(executors: &Executors, at_once: usize) {
+    let step = Step {
+        address: StepAddress::new("shell", "bench").expect("a name"),
+        on_failure: OnFailure::Abort,
+        timeout: None,
+        spec: ExecutorSpec::Shell(ShellSpec {
+            check: LINE.into(),
+            command: LINE.into(),
+            working_dir: None,
+            run_as: None,
+            env: Default::default(),
+        }),
+    };
+    let verdicts = stream::iter((0..CHECKS).map(|_| executors.check(&step)));
+    let verdicts: Vec<Verdict> = verdicts.buffer_unordered(at_once).collect().await;
+    assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Satisfied));
+}
+
+/// The least that a check can be: std uses posix_spawn for this.
+fn spawn_and_wait(at_once: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(move || {
+                for _ in 0..CHECKS / at_once {
+                    let mut command = Command::new(SHELL);
+                    command.args(["-c", LINE]).stdin(Stdio::null());
+                    assert!(command.status().expect("a shell").success());
+                }
+            });
+        }
+    });
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+struct Times {
+    fastest: Duration,
+    median: Duration,
+}
+
+impl Times {
+    fn of(mut times: Vec<Duration>) -> Self {
+        times.sort();
+        Self { fastest: times[0], median: times[times.len() / 2] }
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        write!(f, "{:.1} ms (fastest {:.1})", millis(self.median), millis(self.fastest))
     }
 }

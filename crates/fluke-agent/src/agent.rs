@@ -4,7 +4,7 @@
 //! One task owns everything. Commands and the connection run on tasks of their own, so the loop
 //! itself never waits for anything but the next thing that happens.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::host::{Host, users};
 use crate::journal::Entry;
 use crate::session::{self, Connector, Event};
 use crate::state::offline::Offline;
-use crate::state::reported::Reported;
-use crate::state::{
-    Acted, Acting, Applied, Cause, Checking, Held, Home, Idle, Judged, Judging, Next, Order,
-    OrderKind, Processing, Report, TakenUp, Told, Verifying, Waiting,
+use crate::state::processing::{
+    Acted, Acting, Applied, Cause, Judged, Judging, Next, Processing, Report, Told, Verifying,
 };
+use crate::state::reported::Reported;
+use crate::state::{Checking, Held, Home, Idle, Order, OrderKind, TakenUp, Waiting};
 use crate::store::{Store, StoreError};
 
 /// How often to try to write what a full disk did not take.
@@ -165,7 +165,11 @@ struct Agent<S> {
     snapshot: watch::Sender<Option<Hash256>>,
 
     offline: Offline,
+    /// The snapshot whose steps are watched.
+    watching: Option<Hash256>,
     watched: SelectAll<BoxStream<'static, StepIndex>>,
+    /// What changed and the server has not been asked to look at.
+    noticed: BTreeSet<StepIndex>,
     write_again: Instant,
 }
 
@@ -180,7 +184,7 @@ enum Out {
     /// One of the records that the store keeps anyway.
     Record(RecordId),
     /// Anything else.
-    Message(ToServer),
+    Message(Box<ToServer>),
 }
 
 /// What is under way.
@@ -258,7 +262,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             outbox: VecDeque::new(),
             reported: Reported::default(),
             snapshot,
+            watching: None,
             watched: SelectAll::new(),
+            noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
         };
         agent.watch_steps();
@@ -302,8 +308,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.store.write();
                 self.write_again = Instant::now() + WRITE_AGAIN;
             }
-            Happening::Noticed(step) => self.noticed(step),
+            Happening::Noticed(step) => drop(self.noticed.insert(step)),
         }
+        self.ask_for_looks();
     }
 
     fn tell(&self, status: AgentStatus) {
@@ -320,7 +327,7 @@ async fn send_next(
     let live = session.filter(|_| !outbox.is_empty())?;
     let permit = live.to_server.reserve().await.ok()?;
     match outbox.pop_front()? {
-        Out::Message(message) => permit.send(message),
+        Out::Message(message) => permit.send(*message),
         Out::Record(id) => {
             // One that was acknowledged or dropped in the meantime needs no sending.
             if let Some(record) = store.unacknowledged_record(id) {

@@ -10,7 +10,7 @@ use fluke_model::verdict::{Drift, Output, Verdict};
 use futures_util::stream::BoxStream;
 
 use crate::host::{Host, users};
-use crate::state::Applied;
+use crate::state::processing::Applied;
 
 mod mise;
 mod shell;

@@ -66,6 +66,11 @@ impl Loader {
         Ok(Self { manifests, parsed: HashMap::new() })
     }
 
+    /// Which paths are manifests, for whoever reads ahead.
+    pub fn manifests(&self) -> &GlobMatcher {
+        &self.manifests
+    }
+
     /// Reads all manifests of `tree` into one model. Order of files never matters.
     pub fn load(&mut self, tree: &dyn Tree) -> Loaded {
         let (mut files, mut diagnostics) = self.open(tree);

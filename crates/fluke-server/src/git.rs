@@ -114,6 +114,9 @@ impl Mirror {
         if let Ok(absolute) = std::path::absolute(&config.cache_dir) {
             config.cache_dir = absolute;
         }
+        if config.url.transport() == Transport::Http && config.authorization().is_some() {
+            tracing::warn!(url = %config.url, "the Git password travels unencrypted; use https://");
+        }
         let program = Program::new(&config, &config.cache_dir);
         let store = Arc::new(Mutex::new(Store::new(program.clone())));
         Self { config, program, store, object_format: "sha1", fetches: 0, made_anew: false }

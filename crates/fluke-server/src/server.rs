@@ -22,7 +22,7 @@ use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::source::{Compile, Loaded, Source, SourceConfig, SourceError, SourceHandle};
+use crate::source::{Source, SourceConfig, SourceHandle};
 use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
 use crate::trust::{Grant, Trust};
 
@@ -94,9 +94,6 @@ pub enum StartError {
     /// The local socket cannot be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The source makes no sense.
-    #[error(transparent)]
-    Source(#[from] SourceError),
     /// The manifest glob is no glob.
     #[error("`manifest_glob` is not a valid pattern")]
     Glob(#[from] fluke_manifest::GlobError),
@@ -146,7 +143,7 @@ impl Server {
         let (events, event_writer) = start_events(&settings, &changes).await;
         let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
         let (source, handle) =
-            Source::new(settings.source, loader, settings.default_policy, events.clone())?;
+            Source::new(settings.source, loader, settings.default_policy, events.clone());
         let alerter = match &settings.alert_webhook {
             Some(url) => {
                 let settings = AlertSettings::new(url.expose());
@@ -313,13 +310,6 @@ async fn serve_agents(
 ) {
     if let Err(error) = fluke_wire::server::serve(fleet, listener.into_agents(), stop).await {
         tracing::error!(%error, "agents are no longer served");
-    }
-}
-
-impl Compile for fluke_manifest::Loader {
-    fn load(&mut self, tree: &dyn fluke_manifest::tree::Tree) -> Loaded {
-        let fluke_manifest::Loaded { model, diagnostics, .. } = self.load(tree);
-        Loaded { model, diagnostics }
     }
 }
 

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use fluke_manifest::Loader;
 use fluke_manifest::tree::Tree;
 use fluke_model::api;
 use fluke_model::diagnostic::{Diagnostic, Severity};
@@ -22,7 +23,7 @@ use fluke_model::id::CommitId;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Compiler, Model};
 use fluke_model::time::Timestamp;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use tokio::sync::{Notify, watch};
 
 use crate::events::EventSink;
@@ -55,40 +56,15 @@ pub enum SourceConfig {
     /// A branch of a repository.
     Git {
         /// Which one, and how to get at it.
-        git: GitConfig,
+        git: Box<GitConfig>,
         /// How often the branch is looked at without being told.
         poll_interval: Duration,
-        /// Which files are manifests; they are read ahead.
-        manifest_glob: String,
     },
     /// A directory on this machine, followed as it changes.
     Folder {
         /// Which one.
         path: PathBuf,
     },
-}
-
-/// Why a source cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// `manifest_glob` is no glob.
-    #[error("`manifest_glob` is not a valid pattern: {0}")]
-    Glob(#[from] globset::Error),
-}
-
-/// A tree, judged.
-#[derive(Debug)]
-pub struct Loaded {
-    /// None if any diagnostic is an error.
-    pub model: Option<Model>,
-    /// Every problem, by place.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-/// Turns files into a model. May remember what it parsed, by the ids of the files.
-pub trait Compile: Send + 'static {
-    /// Reads all manifests of `tree`. Called from threads that may block.
-    fn load(&mut self, tree: &dyn Tree) -> Loaded;
 }
 
 /// The outside face of a running source.
@@ -127,9 +103,9 @@ impl SourceHandle {
 }
 
 /// The loop that keeps [`Desired`] up to date.
-pub struct Source<C> {
+pub struct Source {
     origin: Origin,
-    compile: Arc<Mutex<C>>,
+    loader: Arc<Mutex<Loader>>,
     default_policy: Policy,
     events: Arc<dyn EventSink>,
     track: Track,
@@ -173,21 +149,20 @@ enum Verdict {
     Rejected(Vec<Diagnostic>),
 }
 
-impl<C: Compile> Source<C> {
+impl Source {
     /// Sets a source up; nothing happens before [`Source::run`].
     pub fn new(
         config: SourceConfig,
-        compile: C,
+        loader: Loader,
         default_policy: Policy,
         events: Arc<dyn EventSink>,
-    ) -> Result<(Self, SourceHandle), SourceError> {
+    ) -> (Self, SourceHandle) {
         let (origin, track) = match config {
-            SourceConfig::Git { git, poll_interval, manifest_glob } => {
-                let glob = GlobBuilder::new(&manifest_glob).literal_separator(true).build()?;
+            SourceConfig::Git { git, poll_interval } => {
                 let branch = Some(git.branch.to_string());
                 let track = Track::new(git.url.to_string(), branch, poll_interval);
-                let mirror = Box::new(Mirror::new(git));
-                (Origin::Git { mirror, manifests: glob.compile_matcher() }, track)
+                let manifests = loader.manifests().clone();
+                (Origin::Git { mirror: Box::new(Mirror::new(*git)), manifests }, track)
             }
             SourceConfig::Folder { path } => {
                 let track = Track::new(path.display().to_string(), None, UNWATCHED);
@@ -200,9 +175,9 @@ impl<C: Compile> Source<C> {
         let wake = Arc::<Wake>::default();
         let handle =
             SourceHandle { desired: desired_seen, status: status_seen, wake: wake.clone() };
-        let compile = Arc::new(Mutex::new(compile));
-        let source = Self { origin, compile, default_policy, events, track, desired, status, wake };
-        Ok((source, handle))
+        let loader = Arc::new(Mutex::new(loader));
+        let source = Self { origin, loader, default_policy, events, track, desired, status, wake };
+        (source, handle)
     }
 
     /// Runs until it is dropped; children that run then are killed.
@@ -220,7 +195,7 @@ impl<C: Compile> Source<C> {
                 tracing::warn!(%error, "the source cannot be read");
                 event.into_iter().for_each(|event| self.events.record(event));
             }
-            let pause = self.track.pause(now());
+            let pause = self.track.pause(now(), self.is_watched());
             self.publish_status();
             if let Origin::Git { mirror, .. } = &mut self.origin {
                 mirror.tidy().await;
@@ -268,10 +243,10 @@ impl<C: Compile> Source<C> {
     /// Parses and compiles on a thread that may block, and survives whatever happens there. None
     /// if the mirror could not give what the commit has.
     async fn judge(&self, files: Files) -> Option<Verdict> {
-        let (compile, policy) = (self.compile.clone(), self.default_policy);
+        let (loader, policy) = (self.loader.clone(), self.default_policy);
         let judged = tokio::task::spawn_blocking(move || {
-            let mut compile = compile.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut loaded = compile.load(files.tree());
+            let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut loaded = loader.load(files.tree());
             loaded.diagnostics.extend(files.warnings());
             if files.is_damaged() {
                 return None;
@@ -330,27 +305,27 @@ impl<C: Compile> Source<C> {
 
     /// Waits for the next look; true if somebody asked for it.
     async fn wait(&mut self, pause: Duration) -> bool {
-        let Origin::Folder { watch: slot, .. } = &mut self.origin else {
-            // Both are safe to cancel; a poke that is not awaited here is kept.
+        // All of these are safe to cancel; a poke that is not awaited here is kept.
+        let poked = self.wake.poked.notified();
+        let Origin::Folder { watch: Some(watch), .. } = &mut self.origin else {
             return tokio::select! {
-                () = self.wake.poked.notified() => true,
+                () = poked => true,
                 () = tokio::time::sleep(pause) => false,
             };
         };
-        let Some(watch) = slot else {
-            tokio::time::sleep(pause).await;
-            return false;
-        };
-        let watched = tokio::select! {
-            () = self.wake.poked.notified() => return true,
+        let changed = tokio::select! {
+            () = poked => return true,
             changed = watch.changed() => changed,
         };
-        if let Err(error) = watched {
+        if let (Err(error), Origin::Folder { watch, .. }) = (changed, &mut self.origin) {
             tracing::warn!(%error, "watching the folder anew");
-            *slot = None;
-            tokio::time::sleep(UNWATCHED).await;
+            *watch = None;
         }
         false
+    }
+
+    fn is_watched(&self) -> bool {
+        matches!(self.origin, Origin::Folder { watch: Some(_), .. })
     }
 }
 

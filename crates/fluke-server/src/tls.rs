@@ -128,7 +128,7 @@ pub struct Certificates {
 #[derive(Debug)]
 enum Origin {
     Files(TlsFiles),
-    Own(OwnCa),
+    Own(Box<OwnCa>),
 }
 
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl Certificates {
         let ca = OwnCa::open(directory, names)?;
         let (key, validity) = ca.issue()?;
         let current = Mutex::new(Current { key, validity, stamp: None, looked: Instant::now() });
-        Ok(Arc::new(Self { origin: Origin::Own(ca), current }))
+        Ok(Arc::new(Self { origin: Origin::Own(Box::new(ca)), current }))
     }
 
     /// The server's own CA: where its certificate is, and its SHA-256.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fluke_model::api::{ReconcileAccepted, ReconcileRequest};
+use fluke_model::secret::Secret;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
@@ -39,7 +40,7 @@ pub struct Client {
 #[derive(Default)]
 pub struct Access {
     /// The bearer token; kept out of every message.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
     /// Certificates to trust besides the system's, as PEM.
     pub ca_file: Option<std::path::PathBuf>,
 }
@@ -49,7 +50,7 @@ impl Access {
     pub fn from_environment() -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
-            token: set("FLUKE_API_TOKEN").map(|token| token.to_string_lossy().trim().to_string()),
+            token: set("FLUKE_API_TOKEN").map(|token| Secret::new(token.to_string_lossy().trim())),
             ca_file: set("FLUKE_CA_FILE").map(Into::into),
         }
     }
@@ -65,7 +66,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
-            .default_headers(headers(access.token.as_deref())?);
+            .default_headers(headers(access.token.as_ref())?);
         http = match (&server, &access.ca_file) {
             (Server::Unix(path), _) => http.unix_socket(path.clone()).tls_certs_only([]),
             (Server::Http(url), _) if url.scheme() == "http" => http.tls_certs_only([]),
@@ -73,7 +74,7 @@ impl Client {
             (Server::Http(_), None) => http,
         };
         let http = http.build().map_err(|source| ClientError::Setup { source })?;
-        Ok(Self { http, base: server.base(), server })
+        Ok(Self { http, base: server.base()?, server })
     }
 
     /// What is spoken to.
@@ -168,10 +169,10 @@ impl Client {
     }
 }
 
-fn headers(token: Option<&str>) -> Result<HeaderMap, ClientError> {
+fn headers(token: Option<&Secret>) -> Result<HeaderMap, ClientError> {
     let mut headers = HeaderMap::new();
     if let Some(token) = token {
-        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
             .map_err(|_| ClientError::UnusableToken)?;
         value.set_sensitive(true);
         headers.insert("authorization", value);

@@ -29,6 +29,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         self.session = Some(live);
         self.reported = Reported::default();
         self.outbox.clear();
+        // A server that is new looks at everything anyway.
+        self.noticed.clear();
         // Before anything else, what this server may not have heard of.
         self.outbox.extend(self.store.unacknowledged().map(|record| Out::Record(record.id)));
         if let Activity::Checking(checking) = &self.activity
@@ -109,20 +111,28 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
-    /// Asks the server for a check of what the host itself says has changed.
-    pub(super) fn noticed(&mut self, step: StepIndex) {
+    /// Asks the server for a check of what the host itself says has changed: when nothing is under
+    /// way, and not faster than the network takes it.
+    pub(super) fn ask_for_looks(&mut self) {
         let Activity::Idle(idle) = &self.activity else { return };
-        let Some(held) = idle.held().filter(|_| self.session.is_some()) else { return };
-        let snapshot = held.snapshot.hash();
-        let steps = vec![step];
-        self.outbox.push_back(Out::Message(ToServer::LookAgain { snapshot, steps }));
+        let Some(held) = idle.held() else { return };
+        if self.session.is_some() && self.outbox.is_empty() && !self.noticed.is_empty() {
+            let snapshot = held.snapshot.hash();
+            let steps = std::mem::take(&mut self.noticed).into_iter().collect();
+            let look = ToServer::LookAgain { snapshot, steps };
+            self.outbox.push_back(Out::Message(Box::new(look)));
+        }
     }
 
     /// Watches what can be watched of the snapshot that is held now.
     pub(super) fn watch_steps(&mut self) {
-        self.watched.clear();
         let Activity::Idle(idle) = &self.activity else { return };
         let Some(held) = idle.held() else { return };
+        if self.watching.replace(held.snapshot.hash()) == Some(held.snapshot.hash()) {
+            return;
+        }
+        self.watched.clear();
+        self.noticed.clear();
         for (index, _, step) in held.snapshot.steps() {
             if let Some(changes) = self.executors.watch(step) {
                 self.watched.push(changes.map(move |()| index).boxed());
@@ -165,16 +175,21 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     /// Lets the server know what it can still be told, within bounds.
     pub(super) async fn say_last_words(mut self) {
-        let words = async {
-            while send_next(self.session.as_ref(), &mut self.outbox, &self.store).await.is_some() {}
-            self.session = None;
-            // A connection that hears that the agent has nothing more to say ends by itself; one
-            // that is still looking for its server does not.
-            self.events.close();
-            while self.events.recv().await.is_some() {}
-        };
-        let _ = timeout(LAST_WORDS, words).await;
+        if self.session.is_some() {
+            let _ = timeout(LAST_WORDS, self.take_leave()).await;
+        }
         self.connection.shutdown().await;
         self.store.write();
+    }
+
+    async fn take_leave(&mut self) {
+        while send_next(self.session.as_ref(), &mut self.outbox, &self.store).await.is_some() {}
+        // A connection that hears that there is nothing more to say ends by itself.
+        self.session = None;
+        while let Some(event) = self.events.recv().await {
+            if let Event::Message(ToAgent::Ack { record }) = event {
+                self.store.acknowledge(record);
+            }
+        }
     }
 }

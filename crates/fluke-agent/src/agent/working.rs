@@ -270,7 +270,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     fn send(&mut self, message: ToServer) {
         if self.session.is_some() {
-            self.outbox.push_back(Out::Message(message));
+            self.outbox.push_back(Out::Message(Box::new(message)));
         }
     }
 }

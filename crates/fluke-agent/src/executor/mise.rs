@@ -17,7 +17,7 @@ use super::shell::{conclude, judge, reason};
 use crate::host::Host;
 use crate::host::output::last_lines;
 use crate::host::process::{Command, End, Finished, Leftovers, problem_with};
-use crate::state::Applied;
+use crate::state::processing::Applied;
 
 mod checkout;
 

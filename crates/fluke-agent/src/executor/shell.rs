@@ -11,7 +11,7 @@ use super::Executor;
 use crate::host::output::{Secrets, last_lines};
 use crate::host::process::{Command, End, Finished, Leftovers};
 use crate::host::{Host, users};
-use crate::state::Applied;
+use crate::state::processing::Applied;
 
 /// How many lines of a check's output a reason shows.
 const SHOWN_LINES: usize = 3;

@@ -12,7 +12,7 @@ use fluke_model::policy::{self, Decision, Finding, Policy};
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::verdict::Verdict;
 
-use super::Report;
+use super::processing::Report;
 
 /// The agent's own account. Time is monotonic: a clock that jumps changes nothing.
 #[derive(Debug)]

@@ -1,8 +1,13 @@
+use std::time::Duration;
+
 use fluke_model::id::SessionId;
+use fluke_model::message::Fact;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::SnapshotTask;
-use fluke_model::task::{ExecutorSpec, ShellSpec, Step};
+use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
+use super::processing::{Acted, Applied, Judged, Next, Told};
 use super::*;
 
 /// A task from the names of its steps; `name?` goes on past a failure.

@@ -21,7 +21,6 @@ use super::ast::{Attribute, Block, Body, Expr, Span};
 use super::eval::Outcome;
 use super::problem::Problem;
 use super::suggest::closest;
-use super::types::Type;
 use super::value::Value;
 
 pub use field::{Field, Mistake, parse_duration};
@@ -313,7 +312,7 @@ impl Mistake {
                     "`{}` must be {}, but this is {}",
                     field.name,
                     field.expected,
-                    described(value)
+                    value.described()
                 );
                 Problem::new(expr.span, message)
             }
@@ -326,14 +325,4 @@ impl Mistake {
             }
         }
     }
-}
-
-/// `a list of number`, `an object`
-fn described(value: &Value) -> String {
-    let name = match value.kind() {
-        Type::Any => return "null".into(),
-        kind => kind.to_string(),
-    };
-    let article = if name.starts_with(['o', 'a']) { "an" } else { "a" };
-    format!("{article} {name}")
 }

@@ -12,7 +12,7 @@ mod template;
 mod traversal;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::ast::{Expr, ExprKind, Part, Span};
 use super::budget::Exceeded;
@@ -28,6 +28,9 @@ pub type Outcome<T = Value> = Result<T, Vec<Problem>>;
 
 /// More problems than this are not collected from the rounds of one loop.
 const MAX_LOOP_PROBLEMS: usize = 10;
+
+/// What reading a number costs that does not fit a machine word.
+const LARGE_NUMBER: u64 = 40;
 
 /// Evaluates an expression.
 pub fn eval(expr: &Expr, scope: &Scope) -> Outcome {
@@ -79,7 +82,11 @@ impl Scope<'_> {
     }
 
     fn number(&self, digits: &str, span: Span) -> Outcome {
-        Number::parse(digits).map(Value::Number).map_err(|error| fail(span, error.to_string()))
+        let number = Number::parse(digits).map_err(|error| fail(span, error.to_string()))?;
+        if !number.is_small() {
+            self.budget.work(LARGE_NUMBER).map_err(|limit| exceeded(limit, span))?;
+        }
+        Ok(Value::Number(number))
     }
 
     fn splat_item(&self, span: Span) -> Outcome {

@@ -4,7 +4,7 @@ mod json;
 mod order;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -232,6 +232,15 @@ impl Value {
             Self::Tuple(_) => "tuple".into(),
             Self::Object(_) => "object".into(),
             _ => self.kind().to_string(),
+        }
+    }
+
+    /// The same with an article: `a string`, `an object`.
+    pub fn described(&self) -> String {
+        match self.type_name() {
+            name if self.is_null() => name,
+            name if name.starts_with('o') => format!("an {name}"),
+            name => format!("a {name}"),
         }
     }
 

@@ -317,3 +317,21 @@ async fn a_machine_without_room_says_so() {
     let error = refused(&mut Mirror::new(repository.config())).await;
     assert!(matches!(error, GitError::Storage { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_repository_that_belongs_to_somebody_else_is_read() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let head = repository.head();
+    let git = repository.path().join(".git");
+    let nobody = nix::unistd::Uid::from_raw(65_534);
+    if nix::unistd::chown(&git, Some(nobody), None).is_err() {
+        #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
+        {
+            eprintln!("SKIP: only root can give a repository to somebody else");
+        }
+        return;
+    }
+    let mut mirror = Mirror::new(repository.config());
+    assert_eq!(mirror.tip().await.expect("a tip"), head);
+    assert_eq!(checkout(&mut mirror).await.commit, head);
+}

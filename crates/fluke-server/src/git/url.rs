@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A name and a password for HTTP. Never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,9 +47,9 @@ impl Transport {
 /// A repository's address. Shows no credentials, wherever it is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteUrl {
-    text: String,
+    text: Arc<str>,
     transport: Transport,
-    credentials: Option<Credentials>,
+    credentials: Option<Arc<Credentials>>,
 }
 
 /// Why a text cannot be a repository's address.
@@ -129,7 +130,7 @@ impl RemoteUrl {
     }
 
     fn plain(text: String, transport: Transport) -> Self {
-        Self { text, transport, credentials: None }
+        Self { text: text.into(), transport, credentials: None }
     }
 
     fn web(scheme: &str, rest: &str, transport: Transport) -> Result<Self, InvalidUrl> {
@@ -138,8 +139,8 @@ impl RemoteUrl {
         if host.is_empty() || host.starts_with(':') {
             return Err(InvalidUrl::NoHost("https://host/path.git"));
         }
-        let credentials = userinfo.map(read_userinfo).transpose()?;
-        Ok(Self { text: format!("{scheme}://{host}{path}"), transport, credentials })
+        let credentials = userinfo.map(read_userinfo).transpose()?.map(Arc::new);
+        Ok(Self { text: format!("{scheme}://{host}{path}").into(), transport, credentials })
     }
 
     fn ssh(rest: &str) -> Result<Self, InvalidUrl> {
@@ -189,7 +190,7 @@ impl RemoteUrl {
 
     /// The user and password that the URL carried, if it did.
     pub fn credentials(&self) -> Option<&Credentials> {
-        self.credentials.as_ref()
+        self.credentials.as_deref()
     }
 }
 
@@ -250,7 +251,7 @@ fn unescape(text: &str) -> Result<String, InvalidUrl> {
 
 /// A branch's name, fit to stand in a refspec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Branch(String);
+pub struct Branch(Arc<str>);
 
 /// Why a text cannot be a branch's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -274,7 +275,7 @@ impl Branch {
             || text.contains("@{")
             || text.contains(forbidden)
             || text.split('/').any(bad_part);
-        if bad { Err(InvalidBranch(text.to_string())) } else { Ok(Self(text.to_string())) }
+        if bad { Err(InvalidBranch(text.to_string())) } else { Ok(Self(text.into())) }
     }
 
     /// The name.

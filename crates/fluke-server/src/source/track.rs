@@ -152,14 +152,14 @@ impl Track {
         })
     }
 
-    /// Sets and returns the pause until the next look.
-    pub(super) fn pause(&mut self, now: Timestamp) -> Duration {
+    /// The pause until the next look, which a source that is watched does not wait for.
+    pub(super) fn pause(&mut self, now: Timestamp, watched: bool) -> Duration {
         let pause = match (self.failures, self.still_awaited()) {
             (0, None) => self.poll_interval,
             (0, Some(tries)) => self.growing(tries),
             (failures, _) => self.growing(failures - 1),
         };
-        self.status.next_poll = Some(now.after(pause));
+        self.status.next_poll = (!watched).then(|| now.after(pause));
         pause
     }
 

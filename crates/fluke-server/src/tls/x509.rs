@@ -22,7 +22,9 @@ impl Validity {
             fields.next()?;
         }
         // Serial number, signature algorithm, issuer.
-        (fields.next()?, fields.next()?, fields.next()?);
+        for _ in 0..3 {
+            fields.next()?;
+        }
         let mut validity = Der(fields.expect(SEQUENCE)?);
         Some(Self { from: time(validity.next()?)?, until: time(validity.next()?)? })
     }

@@ -64,13 +64,11 @@ impl Server {
     }
 
     /// What paths are put behind.
-    pub(super) fn base(&self) -> Url {
+    pub(super) fn base(&self) -> Result<Url, ClientError> {
         match self {
-            Self::Http(url) => url.clone(),
+            Self::Http(url) => Ok(url.clone()),
             // The name reaches nobody: the socket is the address.
-            Self::Unix(_) => {
-                Url::parse("http://localhost").unwrap_or_else(|_| unreachable!("a constant"))
-            }
+            Self::Unix(_) => Self::parse("http://localhost")?.base(),
         }
     }
 }

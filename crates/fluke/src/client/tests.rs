@@ -42,7 +42,7 @@ impl Host {
 }
 
 fn client(server: &str, token: Option<&str>) -> Client {
-    let access = Access { token: token.map(Into::into), ca_file: None };
+    let access = Access { token: token.map(Secret::new), ca_file: None };
     Client::new(Server::parse(server).expect("an address"), access).expect("a client")
 }
 
@@ -126,7 +126,7 @@ async fn a_missing_or_wrong_token_is_told_apart_and_never_shown() {
     assert!(matches!(
         Client::new(
             Server::parse("http://h").expect("an address"),
-            Access { token: Some("a\nb".into()), ca_file: None }
+            Access { token: Some(Secret::new("a\nb")), ca_file: None }
         ),
         Err(ClientError::UnusableToken)
     ));

@@ -69,7 +69,10 @@ fn work(config: AgentConfig) -> Result<(), Failure> {
         node_type: if config.proxy { NodeType::Proxy } else { NodeType::Worker },
         default_shell: config.execution.default_shell.to_string_lossy().into_owned(),
         command_timeout: config.execution.command_timeout,
-        allow: fluke_agent::Allow { executors: config.allow.executors, run_as: config.allow.run_as },
+        allow: fluke_agent::Allow {
+            executors: config.allow.executors,
+            run_as: config.allow.run_as,
+        },
         parallel_checks: parallel_checks(),
     };
     in_one_thread(async {

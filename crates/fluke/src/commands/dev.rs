@@ -197,7 +197,7 @@ impl Drop for Scratch {
 fn random_token() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new("the system has no randomness").because(&error))?;
+        .map_err(|error| Failure::new(format!("the system has no randomness: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

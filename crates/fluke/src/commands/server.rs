@@ -10,9 +10,9 @@ use fluke_server::trust::Grant;
 
 use crate::cli::{Colour, Global, ServerArgs};
 use crate::commands::{Signal, Signals, in_threads};
+use crate::config;
 use crate::config::listen::Listen;
 use crate::config::server::{AgentToken, EventStore, ServerConfig, ServerTls};
-use crate::config;
 use crate::diagnostics;
 use crate::failure::Failure;
 use crate::logging;
@@ -39,9 +39,9 @@ pub fn load(path: &Path, colour: Colour) -> Result<ServerConfig, Failure> {
 fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
     in_threads(async {
         let (address, tls) = (config.listen_grpc.clone(), config.tls.clone());
-        let server = Server::start(settings(config)?).await.map_err(|error| {
-            Failure::new("the server could not be started").because(&error)
-        })?;
+        let server = Server::start(settings(config)?)
+            .await
+            .map_err(|error| Failure::new("the server could not be started").because(&error))?;
         tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
         if let (ServerTls::Own, Some(certificates)) = (&tls, &server.certificates) {
             tell_agents_line(&address, certificates);
@@ -83,7 +83,9 @@ fn reload(server: &Server, path: &Path) {
             server.replace_tokens(grants, &api_tokens);
             tracing::info!(config = %name, "tokens were read again");
         }
-        Err(why) => tracing::error!(config = %name, %why, "the config cannot be used; the old tokens stay in force"),
+        Err(why) => {
+            tracing::error!(config = %name, %why, "the config cannot be used; the old tokens stay in force")
+        }
     }
 }
 
@@ -106,11 +108,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         socket: config.socket,
         grants,
         api_tokens: config.api_tokens,
-        source: SourceConfig::Git {
-            git: mirror,
-            poll_interval: git.poll_interval,
-            manifest_glob: git.manifest_glob.clone(),
-        },
+        source: SourceConfig::Git { git: Box::new(mirror), poll_interval: git.poll_interval },
         manifest_glob: git.manifest_glob,
         poll_interval: git.poll_interval,
         webhook_secret: git.webhook_secret,
@@ -132,8 +130,11 @@ fn grants(config: &ServerConfig) -> Result<Vec<Grant>, String> {
     let grant = |token: &AgentToken| match &token.label {
         None => Ok(Grant::any(token.token.expose())),
         Some(label) => {
-            let bound = Grant::bound(label, token.token.expose(), &token.names, token.labels.clone());
-            bound.map_err(|error| format!("the names of agent_token \"{label}\" are no globs: {error}"))
+            let bound =
+                Grant::bound(label, token.token.expose(), &token.names, token.labels.clone());
+            bound.map_err(|error| {
+                format!("the names of agent_token \"{label}\" are no globs: {error}")
+            })
         }
     };
     config.agent_tokens.iter().map(grant).collect()

@@ -66,7 +66,7 @@ pub struct AgentTls {
 pub struct Allow {
     /// The kinds of steps that may run here.
     pub executors: Option<Vec<String>>,
-    /// The users that commands may run as, besides the agent's own.
+    /// The users that steps may run as, the agent's own among them.
     pub run_as: Option<Vec<String>>,
 }
 

@@ -19,9 +19,9 @@ pub fn agents(list: &Agents, now: Timestamp) -> Table {
         Column::new("TASKS"),
         Column::cut("DRIFTED", 2, 7),
         Column::cut("FAILED", 2, 6),
-        Column::cut("COMMIT", 4, 9),
-        Column::cut("VERSION", 5, 7),
-        Column::cut("LABELS", 6, 12),
+        Column::cut("COMMIT", 5, 9),
+        Column::cut("VERSION", 6, 7),
+        Column::cut("LABELS", 4, 12),
         Column::new("SEEN"),
     ]);
     for agent in &list.agents {

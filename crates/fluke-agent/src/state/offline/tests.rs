@@ -4,8 +4,9 @@ use fluke_model::id::CommitId;
 use fluke_model::policy::Trigger;
 use fluke_model::verdict::{Drift, Outcome};
 
+use super::super::Held;
+use super::super::processing::Cause;
 use super::super::tests::task;
-use super::super::{Cause, Held};
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -200,7 +200,7 @@ fn number(value: &Value) -> Option<Number> {
 }
 
 fn unfit(place: std::fmt::Arguments, item: &Value) -> Mistake {
-    Mistake::value(format!("{place} must be a string, but is {}", super::described(item)))
+    Mistake::value(format!("{place} must be a string, but is {}", item.described()))
 }
 
 /// Reads a duration as Go writes it: numbers with units from `ns` to `h`, one after the other.

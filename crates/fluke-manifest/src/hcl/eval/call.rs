@@ -112,8 +112,8 @@ fn expand_argument(value: &Value, span: Span) -> Outcome<Vec<Argument>> {
     match value.as_items() {
         Some(items) => Ok(items.iter().map(|item| (item.clone(), span)).collect()),
         None => {
-            let name = value.type_name();
-            Err(fail(span, format!("`...` needs a list, set or tuple, and this is a {name}")))
+            let name = value.described();
+            Err(fail(span, format!("`...` needs a list, set or tuple, and this is {name}")))
         }
     }
 }

@@ -208,10 +208,10 @@ fn pairs(collection: &Value, at: Span) -> Outcome<Vec<(Value, Value)>> {
             let entries = mapping.entries().iter();
             entries.map(|(key, item)| (Value::String(key.clone()), item.clone())).collect()
         }
-        Value::Null(_) => return Err(fail(at, "null cannot be gone through with `for`")),
+        Value::Null(_) => return Err(fail(at, "null cannot be iterated with `for`")),
         _ => {
-            let name = collection.type_name();
-            return Err(fail(at, format!("a {name} cannot be gone through with `for`")));
+            let name = collection.described();
+            return Err(fail(at, format!("{name} cannot be iterated with `for`")));
         }
     })
 }

@@ -10,7 +10,7 @@ use super::super::value::Value;
 use super::{Outcome, both, fail};
 
 /// What computing with a number costs that does not fit a machine word.
-const LARGE_NUMBER: u64 = 20;
+const LARGE_NUMBER: u64 = 40;
 
 impl Scope<'_> {
     pub(super) fn binary(

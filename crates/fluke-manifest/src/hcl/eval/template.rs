@@ -9,7 +9,7 @@ use super::super::value::Value;
 use super::{Outcome, add_new, exceeded};
 
 /// What turning a large number into text costs.
-const LARGE_NUMBER: u64 = 100;
+const LARGE_NUMBER: u64 = 400;
 
 impl Scope<'_> {
     pub(super) fn template(&self, parts: &[Part], span: Span) -> Outcome {
@@ -112,7 +112,6 @@ fn not_text(value: &Value, span: Span) -> Problem {
         let problem = Problem::new(span, "the value is null, and null has no text");
         return problem.help("use `coalesce(value, \"…\")` to give a text for null");
     }
-    let name = value.type_name();
-    let problem = Problem::new(span, format!("a {name} has no text of its own"));
+    let problem = Problem::new(span, format!("{} has no text of its own", value.described()));
     problem.help("use `join`, `jsonencode` or a `for` directive to write it out")
 }

@@ -107,13 +107,13 @@ fn get_attribute(value: &Value, name: &Ident, of: Span) -> Outcome {
         }
         Value::List(_) | Value::Tuple(_) | Value::Set(_) => {
             let problem =
-                Problem::new(name.span, format!("a {} has no attributes", value.type_name()));
+                Problem::new(name.span, format!("{} has no attributes", value.described()));
             Err(vec![problem.help(format!(
                 "take one element, as in `[0].{text}`, or `{text}` of all of them, as in \
                  `[*].{text}`"
             ))])
         }
-        _ => Err(fail(name.span, format!("a {} has no attributes", value.type_name()))),
+        _ => Err(fail(name.span, format!("{} has no attributes", value.described()))),
     }
 }
 
@@ -132,13 +132,13 @@ fn index_value(value: &Value, key: &Value, of: Span, at: Span) -> Outcome {
             let problem = Problem::new(at, "the elements of a set have no index");
             Err(vec![problem.help("make it a list first, with `tolist` or `sort`")])
         }
-        _ => Err(fail(of, format!("a {} has no elements", value.type_name()))),
+        _ => Err(fail(of, format!("{} has no elements", value.described()))),
     }
 }
 
 fn index_sequence(value: &Value, key: &Value, at: Span) -> Outcome {
     let key = convert(key, &Type::Number)
-        .map_err(|error| fail(at, format!("this is no index of a {}: {error}", named(value))))?;
+        .map_err(|error| fail(at, format!("this is no index of the {}: {error}", named(value))))?;
     let items = value.as_items().unwrap_or_default();
     let Value::Number(index) = key else {
         return Err(fail(at, "an index must be a number"));
@@ -162,7 +162,7 @@ fn index_sequence(value: &Value, key: &Value, at: Span) -> Outcome {
 
 fn index_mapping(value: &Value, key: &Value, at: Span) -> Outcome {
     let text = to_text(key)
-        .map_err(|error| fail(at, format!("this is no key of a {}: {error}", named(value))))?;
+        .map_err(|error| fail(at, format!("this is no key of the {}: {error}", named(value))))?;
     let entries = value.as_entries();
     entries.and_then(|entries| entries.get(&text)).cloned().ok_or_else(|| {
         let message = format!("the {} has no element with the key `{text}`", named(value));

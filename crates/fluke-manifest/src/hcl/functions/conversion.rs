@@ -24,6 +24,12 @@ fn to(args: &[Value], wanted: &Type) -> Result<Value, Failure> {
             Value::String(text) if text.len() <= 100 => format!("\"{text}\""),
             _ => value.type_name(),
         };
-        Failure::of(0, format!("cannot convert {what} to {}: {error}", wanted.wanted()))
+        let wanted = wanted.wanted();
+        match error.to_string() {
+            reason if reason.starts_with(&wanted) => {
+                Failure::of(0, format!("cannot convert {what} to {wanted}"))
+            }
+            reason => Failure::of(0, format!("cannot convert {what} to {wanted}: {reason}")),
+        }
     })
 }

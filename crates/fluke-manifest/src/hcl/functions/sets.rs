@@ -45,12 +45,11 @@ struct Members<'v> {
 }
 
 impl<'v> Members<'v> {
-    fn of(set: &'v Value, scope: &Scope) -> Result<Self, Failure> {
+    fn of(set: &'v Value) -> Self {
         let items = set.as_items().unwrap_or_default();
         let texts = items.iter().filter_map(Value::as_str).collect();
-        let others: Vec<&Value> = items.iter().filter(|item| item.as_str().is_none()).collect();
-        scope.budget.work((others.len() as u64).saturating_mul(others.len() as u64) / 16)?;
-        Ok(Self { texts, others })
+        let others = items.iter().filter(|item| item.as_str().is_none()).collect();
+        Self { texts, others }
     }
 
     fn has(&self, item: &Value) -> bool {
@@ -83,8 +82,9 @@ fn keep(args: &[Value], scope: &Scope, wanted: bool) -> Outcome {
     };
     let mut kept = first.as_items().unwrap_or_default().to_vec();
     for other in others {
-        scope.budget.work(kept.len() as u64 / 16)?;
-        let members = Members::of(other, scope)?;
+        let members = Members::of(other);
+        let compared = (kept.len() as u64).saturating_mul(members.others.len() as u64);
+        scope.budget.work(1 + compared)?;
         kept.retain(|item| members.has(item) == wanted);
     }
     Ok(Value::set(element, kept))

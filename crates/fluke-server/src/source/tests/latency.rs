@@ -4,11 +4,11 @@
 use super::*;
 use crate::git::fixture::manifests;
 
-/// 200 bytes a manifest, 100 a directory.
+/// One task a manifest, 100 manifests a directory.
 fn fill(repository: &Repository, files: usize) {
     for file in 0..files {
-        let name = format!("task-{file}-{}", "x".repeat(100));
-        repository.write(&format!("dir-{}/file-{file}.fluke.hcl", file / 100), name);
+        let path = format!("dir-{}/file-{file}.fluke.hcl", file / 100);
+        repository.write(&path, manifest(&format!("task-{file}")));
     }
     repository.commit_all();
 }
@@ -22,7 +22,8 @@ async fn measure(files: usize) {
     let first = began.elapsed();
     let mut pushes = Vec::new();
     for round in 0..20 {
-        let commit = repository.commit("dir-0/file-0.fluke.hcl", &format!("round-{round}"));
+        let commit =
+            repository.commit("dir-0/file-0.fluke.hcl", &manifest(&format!("round-{round}")));
         let began = Instant::now();
         source.handle.poke();
         source.in_force(commit).await;
@@ -44,7 +45,7 @@ async fn checkout_alone(repository: &Repository) -> Duration {
     mirror.checkout(&manifests()).await.expect("a checkout");
     let mut best = Duration::MAX;
     for round in 0..10 {
-        repository.commit("dir-0/file-0.fluke.hcl", &format!("again-{round}"));
+        repository.commit("dir-0/file-0.fluke.hcl", &manifest(&format!("again-{round}")));
         let began = Instant::now();
         mirror.checkout(&manifests()).await.expect("a checkout");
         best = best.min(began.elapsed());

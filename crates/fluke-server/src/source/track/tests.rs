@@ -30,17 +30,19 @@ fn an_outage_is_told_once_and_so_is_its_end() {
 #[test]
 fn pauses_grow_with_failures_up_to_the_poll_interval() {
     let mut track = track();
-    assert_eq!(track.pause(Timestamp(0)), POLL);
+    assert_eq!(track.pause(Timestamp(0), false), POLL);
     let pauses: Vec<u64> = (0..8)
         .map(|_| {
             track.failed("gone".into(), Timestamp(0));
-            track.pause(Timestamp(0)).as_secs()
+            track.pause(Timestamp(0), false).as_secs()
         })
         .collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
     track.answered(Timestamp(0));
-    assert_eq!(track.pause(Timestamp(0)), POLL);
+    assert_eq!(track.pause(Timestamp(0), false), POLL);
     assert_eq!(track.status().next_poll, Some(Timestamp(60_000)));
+    track.pause(Timestamp(0), true);
+    assert_eq!(track.status().next_poll, None, "a watched source has no next poll");
 }
 
 #[test]
@@ -78,10 +80,10 @@ fn an_announced_commit_is_looked_for_until_it_is_there_or_hope_is_lost() {
     let mut track = track();
     track.accepted(&id("a"), &[], Vec::new(), Timestamp(0));
     track.announced(id("b"));
-    let pauses: Vec<u64> = (0..7).map(|_| track.pause(Timestamp(0)).as_secs()).collect();
+    let pauses: Vec<u64> = (0..7).map(|_| track.pause(Timestamp(0), false).as_secs()).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 60, 60]);
     track.announced(id("c"));
-    assert_eq!(track.pause(Timestamp(0)).as_secs(), 1);
+    assert_eq!(track.pause(Timestamp(0), false).as_secs(), 1);
     track.accepted(&id("c"), &[], Vec::new(), Timestamp(0));
-    assert_eq!(track.pause(Timestamp(0)), POLL);
+    assert_eq!(track.pause(Timestamp(0), false), POLL);
 }

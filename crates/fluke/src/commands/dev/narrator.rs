@@ -8,8 +8,8 @@ use fluke_model::status::Status;
 use fluke_model::verdict::Outcome;
 use fluke_server::changes::{Change, Changes};
 use fluke_server::registry::Registry;
-use fluke_server::source::SourceHandle;
 use fluke_server::server::Server;
+use fluke_server::source::SourceHandle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -55,7 +55,11 @@ impl Narrator {
                 Ok(Change::Agent(_)) => self.sum_up()?,
                 Ok(Change::Source | Change::Reconcile(_)) => {}
                 Err(RecvError::Lagged(missed)) => {
-                    self.line(Paint::Dim, "…", &format!("{missed} changes went by too fast to tell"))?;
+                    self.line(
+                        Paint::Dim,
+                        "…",
+                        &format!("{missed} changes went by too fast to tell"),
+                    )?;
                 }
                 Err(RecvError::Closed) => return Ok(()),
             }
@@ -73,12 +77,18 @@ impl Narrator {
             }
             EventKind::CommitRejected => {
                 self.calm = false;
-                self.line(Paint::Red, "refused", "the manifests have mistakes; what was in force stays in force")?;
+                self.line(
+                    Paint::Red,
+                    "refused",
+                    "the manifests have mistakes; what was in force stays in force",
+                )?;
                 screen::print(&diagnostics::text(&event.diagnostics, self.style))
             }
-            EventKind::DriftDetected => {
-                self.line(Paint::Yellow, "drift", &format!("{step}: {}", sanitise::first_line(output)))
-            }
+            EventKind::DriftDetected => self.line(
+                Paint::Yellow,
+                "drift",
+                &format!("{step}: {}", sanitise::first_line(output)),
+            ),
             EventKind::DriftResolved => {
                 self.line(Paint::Green, "healed", &format!("{step}: is as it should be again"))
             }
@@ -98,9 +108,13 @@ impl Narrator {
     fn applied(&self, event: &Event, step: &str, output: &str) -> Result<(), Failure> {
         let took = event.duration_ms.map(when::took).unwrap_or_default();
         match event.outcome {
-            Some(Outcome::Success) => self.line(Paint::Green, "applied", &format!("{step} in {took}")),
+            Some(Outcome::Success) => {
+                self.line(Paint::Green, "applied", &format!("{step} in {took}"))
+            }
             Some(Outcome::AppliedButDrifted) => {
-                let told = format!("{step}: ran without error, but its check still fails: one of the two is wrong");
+                let told = format!(
+                    "{step}: ran without error, but its check still fails: one of the two is wrong"
+                );
                 self.line(Paint::Red, "applied?", &told)?;
                 self.quote(output)
             }
@@ -147,7 +161,8 @@ impl Narrator {
     }
 
     fn accepted(&self) -> String {
-        let tasks = self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
+        let tasks =
+            self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
         format!("{} in force", count(tasks, "task"))
     }
 

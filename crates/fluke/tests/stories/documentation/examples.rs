@@ -11,7 +11,7 @@ fn fluke(arguments: &[&str]) -> Command {
     command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
     // Whatever a config refers to is set to something.
     for name in ["TOKEN", "WEB_TOKEN", "API_TOKEN", "WEBHOOK_SECRET"] {
-        command.env(format!("FLUKE_{name}"), "not-a-secret-not-a-secret-not-a-s");
+        command.env(format!("FLUKE_{name}"), format!("not-a-secret-for-{name}"));
     }
     command.env("FLUKE_ALERT_WEBHOOK", "https://hooks.example.com/fluke");
     command.env("GIT_PASSWORD", "not-a-secret");

@@ -64,8 +64,8 @@ pub(super) fn merge(args: &[Value], _: &Scope) -> Outcome {
             }
             (Value::Null(Type::Any | Type::Map(_) | Type::Object(_)), _) => {}
             _ => {
-                let name = arg.type_name();
-                let message = format!("only maps and objects can be merged; this is a {name}");
+                let name = arg.described();
+                let message = format!("only maps and objects can be merged; this is {name}");
                 return Err(Failure::of(index, message));
             }
         }
@@ -123,7 +123,7 @@ pub(super) fn matchkeys(args: &[Value], scope: &Scope) -> Outcome {
         return Err(Failure::new(format!("there are {keys} keys, but {values} values")));
     }
     let wanted = wanted.as_items().unwrap_or_default();
-    scope.budget.work((keys.len() as u64).saturating_mul(wanted.len() as u64) / 16)?;
+    scope.budget.work((keys.len() as u64).saturating_mul(wanted.len() as u64))?;
     let kept = keys.iter().zip(values).filter(|(key, _)| wanted.iter().any(|it| it.equals(key)));
     let kept = kept.map(|(_, value)| value.clone()).collect();
     Ok(Value::list(args[0].kind().element().cloned().unwrap_or(Type::Any), kept))

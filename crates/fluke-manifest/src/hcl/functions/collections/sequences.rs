@@ -21,8 +21,8 @@ pub(super) fn length(args: &[Value], _: &Scope) -> Outcome {
             (Some(items), _) => items.len(),
             (_, Some(entries)) => entries.len(),
             _ => {
-                let name = value.type_name();
-                return Err(Failure::of(0, format!("a {name} has no length")));
+                let name = value.described();
+                return Err(Failure::of(0, format!("{name} has no length")));
             }
         },
     };
@@ -106,8 +106,8 @@ pub(super) fn concat(args: &[Value], _: &Scope) -> Outcome {
                 joined.extend_from_slice(sequence.items());
             }
             _ => {
-                let name = arg.type_name();
-                let message = format!("only lists and tuples can be joined; this is a {name}");
+                let name = arg.described();
+                let message = format!("only lists and tuples can be joined; this is {name}");
                 return Err(Failure::of(index, message));
             }
         }
@@ -132,7 +132,7 @@ pub(super) fn distinct(args: &[Value], scope: &Scope) -> Outcome {
         let is_new = match item {
             Value::String(text) => texts.insert(text.clone()),
             _ => {
-                scope.budget.work(1 + kept.len() as u64 / 16)?;
+                scope.budget.work(1 + kept.len() as u64)?;
                 !kept.iter().any(|other| other.equals(item))
             }
         };
@@ -149,7 +149,7 @@ pub(super) fn element(args: &[Value], _: &Scope) -> Outcome {
     let list = match &args[0] {
         Value::List(sequence) | Value::Tuple(sequence) => sequence.items(),
         other => {
-            return Err(Failure::of(0, format!("cannot take elements of a {}", other.type_name())));
+            return Err(Failure::of(0, format!("cannot take elements of {}", other.described())));
         }
     };
     let length = i64::try_from(list.len()).unwrap_or(i64::MAX);

@@ -113,7 +113,7 @@ impl<'t> Reader<'t, '_> {
             let (event, at) = self.next()?;
             match event {
                 Event::MappingEnd => return Ok(Value::object(entries)),
-                Event::Scalar(text, _, _, None) if text == "<<" => {
+                Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<" => {
                     let event = self.next()?;
                     let merged = self.node(event)?;
                     merge(&mut entries, &merged, at)?;

@@ -1,0 +1,90 @@
+use super::*;
+
+/// Whether a process has `mark` as one of its arguments.
+fn running(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+    let mut lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+    lines.any(|line| line.split(|byte| *byte == 0).any(|arg| arg == mark.as_bytes()))
+}
+
+async fn until(mark: &str, wanted: bool) {
+    while running(mark) != wanted {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A step whose apply sleeps in a way that can be found.
+fn sleeping(mark: &str) -> Arc<Snapshot> {
+    one_task(vec![step("slow", "false", &format!("echo so far; sleep {mark}; true"))])
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_takes_its_command_along_and_says_so() {
+    let mut hall = Hall::open().await;
+    let mut host = Host::running(hall.address);
+    let mark = format!("5555.{}1", std::process::id());
+    let snapshot = sleeping(&mark);
+    let mut guest = hall.next_guest().await;
+    guest.give(&snapshot).await;
+    guest.order_apply(&snapshot, &[0]).await;
+    guest.record().await;
+    until(&mark, true).await;
+    let (ended, ()) = tokio::join!(guest.record(), host.stop());
+    assert_eq!(facts(std::slice::from_ref(&ended)), ["slow ended interrupted"]);
+    let Fact::Ended { output, .. } = &ended.fact else { panic!("ended") };
+    assert!(output.text().starts_with("so far\n"), "{}", output.text());
+    assert!(!running(&mark));
+
+    // Nobody acknowledged it, so it is told again.
+    drop(guest);
+    host.start();
+    let mut guest = hall.next_guest().await;
+    assert_eq!(guest.hello.snapshot, Some(snapshot.hash()));
+    let told = [guest.record().await, guest.record().await];
+    assert_eq!(facts(&told), ["slow began", "slow ended interrupted"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_leaves_no_process_and_its_successor_tells() {
+    let mut hall = Hall::open().await;
+    let mut host = Host::running(hall.address);
+    let mark = format!("5556.{}1", std::process::id());
+    let snapshot = sleeping(&mark);
+    let mut guest = hall.next_guest().await;
+    let instance = guest.hello.instance;
+    guest.give(&snapshot).await;
+    guest.order_apply(&snapshot, &[0]).await;
+    let began = guest.record().await;
+    guest.send(ToAgent::Ack { record: began.id }).await;
+    until(&mark, true).await;
+    host.crash().await;
+    until(&mark, false).await;
+    host.start();
+    let mut guest = hall.next_guest().await;
+    assert_eq!(guest.hello.instance, instance);
+    let mut told = guest.record().await;
+    if told.id == began.id {
+        // The acknowledgement may not have been heard, or not be on disk.
+        told = guest.record().await;
+    }
+    assert_eq!(facts(std::slice::from_ref(&told)), ["slow ended interrupted"]);
+    assert_eq!(told.instruction, began.instruction);
+    assert!(matches!(told.fact, Fact::Ended { outcome: Outcome::Interrupted, .. }));
+}
+
+#[tokio::test]
+async fn an_agent_without_a_server_stops_at_once() {
+    let mut host = Host::running(([127, 0, 0, 1], 1).into());
+    host.until(|status| matches!(status, AgentStatus::Unreachable { .. })).await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn two_agents_cannot_share_a_state_directory() {
+    let hall = Hall::open().await;
+    let mut host = Host::running(hall.address);
+    host.until(|_| true).await;
+    let error = run(host.config.clone(), std::future::pending::<()>(), |_| {}).await;
+    let error = error.expect_err("taken");
+    assert!(error.to_string().starts_with("another agent uses the state directory"), "{error}");
+}
