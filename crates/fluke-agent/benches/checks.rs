@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_agent::Allow;
@@ -12,10 +13,11 @@ use fluke_agent::executor::{Executors, Settings};
 use fluke_agent::host::Host;
 use fluke_agent::host::environment::Environment;
 use fluke_agent::host::process::Stop;
-use fluke_model::id::StepAddress;
+use fluke_model::id::{StepAddress, TaskName};
+use fluke_model::policy::Policy;
+use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
 use fluke_model::verdict::Verdict;
-use futures_util::{StreamExt, stream};
 
 const CHECKS: usize = 100;
 const ROUNDS: usize = 31;
@@ -34,7 +36,7 @@ fn main() {
         command_timeout: Duration::from_secs(300),
         allow: Allow::default(),
     };
-    let executors = Executors::new(settings, host);
+    let executors = Arc::new(Executors::new(settings, host));
     for at_once in [1, 4] {
         let mut bare = Vec::new();
         let mut checked = Vec::new();
@@ -53,9 +55,9 @@ fn main() {
     }
 }
 
-async fn check(executors: &Executors, at_once: usize) {
-    let step = Step {
-        address: StepAddress::new("shell", "bench").expect("a name"),
+async fn check(executors: &Arc<Executors>, at_once: usize) {
+    let step = |n: usize| Step {
+        address: StepAddress::new("shell", &format!("bench-{n}")).expect("a name"),
         on_failure: OnFailure::Abort,
         timeout: None,
         spec: ExecutorSpec::Shell(ShellSpec {
@@ -66,9 +68,15 @@ async fn check(executors: &Executors, at_once: usize) {
             env: Default::default(),
         }),
     };
-    let verdicts = stream::iter((0..CHECKS).map(|_| executors.check(&step)));
-    let verdicts: Vec<Verdict> = verdicts.buffer_unordered(at_once).collect().await;
-    assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Satisfied));
+    let task = SnapshotTask {
+        name: TaskName::new("bench").expect("a name"),
+        policy: Policy::Remediate,
+        steps: (0..CHECKS).map(step).collect(),
+    };
+    let snapshot = Arc::new(Snapshot::new(vec![Arc::new(task)]));
+    let steps: Vec<StepIndex> = snapshot.steps_of(0).collect();
+    let verdicts = executors.check_all(&snapshot, &steps, at_once).await;
+    assert!(verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Satisfied));
 }
 
 /// The least that a check can be: std uses posix_spawn for this.

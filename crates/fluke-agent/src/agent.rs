@@ -18,7 +18,7 @@ use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;
 use futures_util::StreamExt;
-use futures_util::stream::{self, BoxStream, SelectAll};
+use futures_util::stream::{BoxStream, SelectAll};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};

@@ -28,8 +28,8 @@ use tokio::task::JoinHandle;
 use crate::changes::{Change, Changes};
 use queue::Queue;
 
-/// The most text that one event carries, in bytes.
-pub const MAX_TEXT: usize = fluke_model::verdict::MAX_OUTPUT;
+/// The most text that one event carries, in bytes: a command's output, and how it ended.
+pub const MAX_TEXT: usize = fluke_model::verdict::MAX_OUTPUT + 1024;
 /// The longest that one call of the store may take.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many events go to the store at once.

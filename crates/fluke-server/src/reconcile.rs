@@ -814,7 +814,7 @@ fn take_fact(state: &mut board::StepState, record: &Record) {
                 }
                 Outcome::AppliedButDrifted => state.apply = ApplyMark::StillDrifted,
                 Outcome::Failure | Outcome::Skipped | Outcome::Interrupted => {
-                    let why = last_line(&output.text(), outcome.as_str());
+                    let why = last_lines(&output.text(), outcome.as_str());
                     state.apply = ApplyMark::Failed(why.into());
                 }
             }
@@ -831,10 +831,12 @@ fn take_fact(state: &mut board::StepState, record: &Record) {
     }
 }
 
-/// The end of an output is where programs say what went wrong.
-fn last_line(output: &str, otherwise: &str) -> String {
-    let line = output.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or(otherwise).trim().to_string()
+/// The end of an output is where programs say what went wrong, and agents how they ended.
+fn last_lines(output: &str, otherwise: &str) -> String {
+    let mut lines: Vec<_> =
+        output.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
+    lines.reverse();
+    if lines.is_empty() { otherwise.to_string() } else { lines.join(" ") }
 }
 
 /// Between 85 and 100 % of the interval, another share each time, so that agents spread out

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::id::SessionId;
-use fluke_model::message::{Hello, ToAgent};
+use fluke_model::message::{Hello, ToAgent, ToServer};
 use fluke_wire::Refusal;
 use fluke_wire::server::Link;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
 
+use crate::changes::Change;
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Request, Wanted};
 use crate::registry::Seat;
@@ -131,9 +132,13 @@ impl Session {
         link: &Link,
         patience: Duration,
     ) -> Result<Option<Instant>, End> {
+        let is_news = changes_what_is_known(&input);
         let Some((effects, wake)) = self.seat.step(self.id, input, Now::read()) else {
             return Err(End::Replaced);
         };
+        if is_news {
+            self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
+        }
         for message in self.record(effects) {
             match timeout(patience, link.outgoing.send(message)).await {
                 Ok(Ok(())) => {}
@@ -147,6 +152,15 @@ impl Session {
     /// Does everything but the sending; gives back what is to be sent.
     fn record(&self, effects: Vec<Effect>) -> Vec<ToAgent> {
         self.outlets.take(&self.hello.name, effects)
+    }
+}
+
+/// Whether people who watch the agent see something new, even if nothing is to be done.
+fn changes_what_is_known(input: &Input) -> bool {
+    match input {
+        Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
+        Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) => true,
+        _ => false,
     }
 }
 

@@ -1,7 +1,15 @@
 //! The one integration binary: the program as people and machines use it.
 
 mod stories {
+    mod applying;
+    mod architecture;
     mod command_line;
+    mod commands;
+    mod convergence;
+    mod dev;
     mod documentation;
     mod manifests;
+    mod policy;
+    mod restarts;
+    mod support;
 }

@@ -81,6 +81,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             steps = held.snapshot.step_count(),
             "a new snapshot"
         );
+        // Checks of the snapshot before tell nobody anything any more.
+        self.abandon_checks();
         self.store.keep_held(held.clone());
         self.snapshot.send_replace(Some(held.snapshot.hash()));
         match &mut self.activity {

@@ -46,11 +46,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         let steps = checking.steps().to_vec();
         let at_once = self.parallel_checks;
         self.work.spawn(async move {
-            let checks = steps.into_iter().map(|index| {
-                let (executors, held) = (&executors, &held);
-                async move { (index, check_step(executors, held, index).await) }
-            });
-            Done::Checked(stream::iter(checks).buffer_unordered(at_once).collect().await)
+            Done::Checked(executors.check_all(&held.snapshot, &steps, at_once).await)
         });
         self.activity = Activity::Checking(checking);
     }
@@ -66,7 +62,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     fn look_at(&mut self, held: Arc<Held>, step: StepIndex) {
         let executors = self.executors.clone();
-        self.work.spawn(async move { Done::Judged(check_step(&executors, &held, step).await) });
+        self.work
+            .spawn(async move { Done::Judged(executors.check_at(&held.snapshot, step).await) });
     }
 
     fn act(&mut self, acting: Acting, cause: Cause) {
@@ -118,8 +115,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             Some(instruction) => {
                 let snapshot = held.snapshot.hash();
                 let checked = verdicts.len() as u32;
-                let mut changes = self.reported.news(snapshot, verdicts);
-                changes.sort_by_key(|report| report.step);
+                let changes = self.reported.news(snapshot, verdicts);
                 let answer = Checked { instruction, snapshot, changes, checked };
                 self.send(ToServer::Checked(answer));
                 self.go_home(checking.finish());
@@ -213,7 +209,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             };
             if let Some(outcome) = outcome {
                 tracing::info!(%task, %step, outcome = outcome.as_str(), "ended");
-                self.reported.learn(held.snapshot.hash(), index, outcome);
+                self.reported.forget(held.snapshot.hash(), index);
             }
             let id = self.store.record(Entry {
                 at: now(),
@@ -272,13 +268,6 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         if self.session.is_some() {
             self.outbox.push_back(Out::Message(Box::new(message)));
         }
-    }
-}
-
-async fn check_step(executors: &Executors, held: &Held, index: StepIndex) -> Verdict {
-    match held.snapshot.step(index) {
-        Some((_, step)) => executors.check(step).await,
-        None => Verdict::Error { reason: "there is no such step".to_owned() },
     }
 }
 

@@ -44,7 +44,9 @@ impl Shell {
         within: Duration,
         leftovers: Leftovers,
     ) -> Result<Finished, String> {
-        let prepared = self.prepare(spec, line).await?;
+        // Looking up a user can take as long as somebody's directory service.
+        let prepared = tokio::time::timeout(within, self.prepare(spec, line)).await;
+        let prepared = prepared.map_err(|_| "looking up the user took too long".to_owned())??;
         let ran = self.host.run(prepared.command, within, leftovers).await;
         let ran = ran.map_err(|error| explain(spec, error.to_string()))?;
         let finished = Finished { end: ran.end, output: prepared.secrets.mask(ran.output) };
@@ -102,14 +104,16 @@ impl Shell {
                 self.own_user
             )
         })?;
-        let mut args = vec!["-n".to_owned(), "-H".to_owned(), "-u".to_owned(), user.to_owned()];
+        let deputy = ["-n", "-u", user, "--"].map(OsString::from);
+        let deputy = std::iter::once(sudo.clone().into()).chain(deputy).collect();
+        let mut args = ["-n", "-H", "-u", user].map(str::to_owned).to_vec();
         if !spec.env.is_empty() {
             // By name only: values on a command line could be read by anybody.
             let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
             args.push(format!("--preserve-env={}", names.join(",")));
         }
         args.extend(["--", &self.program, "-c", line].map(str::to_owned));
-        Ok(self.host.command(sudo, self.dir(spec)).args(args))
+        Ok(self.host.command(sudo, self.dir(spec)).args(args).deputy(deputy))
     }
 
     fn dir(&self, spec: &ShellSpec) -> std::path::PathBuf {

@@ -120,9 +120,10 @@ fn is_secret(name: &OsStr, value: &OsStr, token: &str) -> bool {
     let name = name.to_string_lossy();
     let own = name.starts_with("FLUKE_")
         && ["TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
-    let holds = !token.is_empty()
+    // Within a longer value only what can hardly be there by chance.
+    let holds = token.len() >= 8
         && value.as_bytes().windows(token.len()).any(|window| window == token.as_bytes());
-    own || holds
+    own || holds || (!token.is_empty() && value == token)
 }
 
 #[cfg(test)]
@@ -161,16 +162,23 @@ mod tests {
     }
 
     #[test]
+    fn a_short_token_takes_nothing_else_along() {
+        assert!(is_secret("WEB".as_ref(), "bin".as_ref(), "bin"));
+        assert!(!is_secret("PATH".as_ref(), "/usr/bin:/bin".as_ref(), "bin"));
+        assert!(!is_secret("EMPTY".as_ref(), "".as_ref(), ""));
+    }
+
+    #[test]
     fn what_gives_the_agent_away_is_secret() {
         for (name, value, secret) in [
             ("FLUKE_TOKEN", "x", true),
             ("FLUKE_API_TOKEN", "x", true),
-            ("WEB", "tok-123", true),
-            ("URL", "http://tok-123@host", true),
+            ("WEB", "token-123", true),
+            ("URL", "http://token-123@host", true),
             ("FLUKE_SERVER", "x", false),
             ("TOKEN", "of somebody else", false),
         ] {
-            assert_eq!(is_secret(name.as_ref(), value.as_ref(), "tok-123"), secret, "{name}");
+            assert_eq!(is_secret(name.as_ref(), value.as_ref(), "token-123"), secret, "{name}");
         }
     }
 }

@@ -56,6 +56,33 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Makes a directory and those above it.
+pub async fn make_dirs(path: &Path) -> io::Result<()> {
+    tokio::fs::create_dir_all(path).await
+}
+
+/// Removes a directory with all in it; one that is not there is fine.
+pub async fn remove_dir(path: &Path) -> io::Result<()> {
+    match tokio::fs::remove_dir_all(path).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Moves a directory to a place where there is none, or an empty one.
+pub async fn move_dir(from: &Path, to: &Path) -> io::Result<()> {
+    tokio::fs::rename(from, to).await
+}
+
+/// Whether there is nothing at `path`, or an empty directory.
+pub async fn is_vacant(path: &Path) -> io::Result<bool> {
+    match tokio::fs::read_dir(path).await {
+        Ok(mut entries) => Ok(entries.next_entry().await?.is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Takes hold of `path` for as long as the result lives; `None` if somebody else has.
 pub fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     let file = match private().create(true).truncate(false).open(path) {

@@ -16,7 +16,8 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fluke_model::verdict::Output;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
@@ -50,6 +51,7 @@ pub struct Command {
     /// Set, or removed where there is no value.
     changes: Vec<(OsString, Option<OsString>)>,
     identity: Option<Identity>,
+    deputy: Option<Deputy>,
 }
 
 impl Command {
@@ -66,6 +68,7 @@ impl Command {
             inherited: inherited.clone(),
             changes: Vec::new(),
             identity: None,
+            deputy: None,
         }
     }
 
@@ -93,6 +96,12 @@ impl Command {
     /// Runs it as somebody else; only root can.
     pub fn identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
+        self
+    }
+
+    /// Names what to put in front of `kill` where this process may not signal the command.
+    pub fn deputy(mut self, prefix: Vec<OsString>) -> Self {
+        self.deputy = Some(Deputy { prefix });
         self
     }
 }
@@ -231,10 +240,11 @@ pub async fn run(command: Command, limits: Limits, mut stop: Stop) -> Result<Fin
 struct Group {
     /// None once reaped.
     leader: Option<Leader>,
-    id: nix::unistd::Pid,
+    id: Pid,
     /// None once at its end.
     pipe: Option<AsyncFd<OwnedFd>>,
     tail: Tail,
+    deputy: Option<Deputy>,
 }
 
 struct Leader {
@@ -249,10 +259,11 @@ impl Group {
         rustix::io::ioctl_fionbio(&reader, true)?;
         let pipe = readable(reader)?;
         let child = prepare(command, writer)?.spawn()?;
-        let id = nix::unistd::Pid::from_raw(child.id() as i32);
+        let id = Pid::from_raw(child.id() as i32);
         let exit = Exit::of(&child);
         let leader = Some(Leader { child, exit });
-        Ok(Self { leader, id, pipe: Some(pipe), tail: Tail::default() })
+        let deputy = command.deputy.clone();
+        Ok(Self { leader, id, pipe: Some(pipe), tail: Tail::default(), deputy })
     }
 
     /// Collects output until the leader has exited. Cancel-safe: what was read is kept.
@@ -271,11 +282,18 @@ impl Group {
     fn bury(&mut self, leftovers: Leftovers) -> End {
         if leftovers == Leftovers::Kill {
             // Before the leader is reaped: until then nobody else can have its number.
+            let _ = killpg(self.id, Signal::SIGKILL);
+        }
+        let status = self.reap();
+        if leftovers == Leftovers::Kill && self.deputy.is_some() && self.is_there() {
             self.signal(Signal::SIGKILL);
         }
-        let status = self.leader.take().and_then(|mut leader| leader.child.wait().ok());
         self.drain();
         status.map_or(End::Exited(-1), End::from)
+    }
+
+    fn reap(&mut self) -> Option<ExitStatus> {
+        self.leader.take().and_then(|mut leader| leader.child.wait().ok())
     }
 
     /// TERM to all, KILL to whoever is still there after `grace`.
@@ -286,15 +304,17 @@ impl Group {
         self.signal(Signal::SIGCONT);
         let _ = tokio::time::timeout_at(patience, self.exited()).await;
         if self.has_exited() {
-            self.leader.take().and_then(|mut leader| leader.child.wait().ok());
-            while self.signal(None) && Instant::now() < patience {
+            self.reap();
+            while self.is_there() && Instant::now() < patience {
                 tokio::time::sleep(LOOK).await;
             }
         }
-        self.signal(Signal::SIGKILL);
+        if self.leader.is_some() || self.is_there() {
+            self.signal(Signal::SIGKILL);
+        }
         let _ = tokio::time::timeout(BURIAL, self.exited()).await;
         if self.has_exited() {
-            self.leader.take().and_then(|mut leader| leader.child.wait().ok());
+            self.reap();
         }
         self.drain();
     }
@@ -304,9 +324,17 @@ impl Group {
         self.leader.as_mut().is_some_and(|leader| leader.exit.has_happened(&mut leader.child))
     }
 
-    /// Signals every member; tells whether there was one.
-    fn signal(&self, signal: impl Into<Option<Signal>>) -> bool {
-        nix::sys::signal::killpg(self.id, signal).is_ok()
+    /// Signals every member.
+    fn signal(&self, signal: Signal) {
+        let _ = killpg(self.id, signal);
+        if let Some(deputy) = &self.deputy {
+            deputy.signal(self.id, signal);
+        }
+    }
+
+    /// Whether there is any member; one that is not reaped counts.
+    fn is_there(&self) -> bool {
+        matches!(killpg(self.id, None), Ok(()) | Err(nix::Error::EPERM))
     }
 
     /// Takes what is in the pipe now, without waiting for those who may still hold it open.
@@ -329,14 +357,37 @@ impl Group {
     }
 }
 
+/// Sends signals where this process may not: to another user's processes.
+#[derive(Debug, Clone)]
+struct Deputy {
+    prefix: Vec<OsString>,
+}
+
+impl Deputy {
+    /// Does not wait for it to be done: that may take as long as somebody's directory service.
+    fn signal(&self, group: Pid, signal: Signal) {
+        let Some((program, args)) = self.prefix.split_first() else { return };
+        let mut kill = std::process::Command::new(program);
+        kill.args(args).args(["kill", "-s"]).arg(&signal.as_str()["SIG".len()..]);
+        kill.arg("--").arg(format!("-{group}"));
+        kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Ok(child) = kill.spawn() {
+            reap_aside(child);
+        }
+    }
+}
+
+/// Waits for a child on a thread, because the runtime may be going down as well; the thread ends
+/// as soon as the kernel has let go of the process.
+fn reap_aside(mut child: Child) {
+    let _ = std::thread::Builder::new().name("reaper".into()).spawn(move || child.wait());
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
-        let Some(mut leader) = self.leader.take() else { return };
+        let Some(leader) = self.leader.take() else { return };
         self.signal(Signal::SIGKILL);
-        // A thread, because the runtime may be going down as well; it ends as soon as the kernel
-        // has let go of the process.
-        let reaper = std::thread::Builder::new().name("reaper".into());
-        let _ = reaper.spawn(move || leader.child.wait());
+        reap_aside(leader.child);
     }
 }
 

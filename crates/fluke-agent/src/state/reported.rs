@@ -3,7 +3,7 @@
 use fluke_model::id::Hash256;
 use fluke_model::message::StepReport;
 use fluke_model::snapshot::StepIndex;
-use fluke_model::verdict::{Outcome, Verdict};
+use fluke_model::verdict::Verdict;
 
 /// What was reported in this session about one snapshot.
 #[derive(Debug, Default)]
@@ -31,17 +31,11 @@ impl Reported {
         news
     }
 
-    /// A record about a step says how it stands, too.
-    pub fn learn(&mut self, snapshot: Hash256, step: StepIndex, outcome: Outcome) {
+    /// Something was done about a step: whatever its next check says is news. A record may reach
+    /// a server that cannot make use of it yet, so it never stands in for a report.
+    pub fn forget(&mut self, snapshot: Hash256, step: StepIndex) {
         self.turn_to(snapshot);
-        *self.known(step) = match outcome {
-            Outcome::Success | Outcome::Healed => Some(Verdict::Satisfied),
-            // Whatever the next check says, it is news after a failure.
-            Outcome::Failure
-            | Outcome::AppliedButDrifted
-            | Outcome::Skipped
-            | Outcome::Interrupted => None,
-        };
+        *self.known(step) = None;
     }
 
     fn turn_to(&mut self, snapshot: Hash256) {
@@ -88,22 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn records_are_reports_too() {
+    fn whatever_a_check_says_after_an_apply_is_news() {
         let one = Hash256::of(b"one");
-        for (outcome, then, is_news) in [
-            (Outcome::Success, Verdict::Satisfied, false),
-            (Outcome::Healed, Verdict::Satisfied, false),
-            (Outcome::Success, drifted("missing"), true),
-            (Outcome::Failure, drifted("missing"), true),
-            (Outcome::AppliedButDrifted, drifted("missing"), true),
-            (Outcome::Skipped, drifted("missing"), true),
-            (Outcome::Interrupted, drifted("missing"), true),
-        ] {
-            let mut reported = Reported::default();
-            reported.news(one, [(FIRST, drifted("missing"))]);
-            reported.learn(one, FIRST, outcome);
-            let news = reported.news(one, [(FIRST, then.clone())]);
-            assert_eq!(!news.is_empty(), is_news, "{outcome:?}, {then:?}");
-        }
+        let mut reported = Reported::default();
+        reported.news(one, [(FIRST, Verdict::Satisfied), (THIRD, Verdict::Satisfied)]);
+        reported.forget(one, THIRD);
+        let all = [(FIRST, Verdict::Satisfied), (THIRD, Verdict::Satisfied)];
+        assert_eq!(steps(reported.news(one, all)), [2]);
     }
 }

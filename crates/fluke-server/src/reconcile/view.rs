@@ -5,8 +5,8 @@ use fluke_model::id::TaskName;
 use fluke_model::status::Status;
 use fluke_model::verdict::Verdict;
 
-use super::Machine;
 use super::board::{Board, StepState};
+use super::{Machine, Phase};
 
 impl Machine {
     /// The agent at a glance.
@@ -32,6 +32,8 @@ impl Machine {
         match (&self.session, &self.board) {
             (None, _) => Status::Offline,
             (Some(_), None) => Status::Unknown,
+            // Steps may follow that nobody knows of yet.
+            (Some(_), Some(_)) if matches!(self.phase, Phase::Applying { .. }) => Status::Applying,
             (Some(_), Some(board)) => Status::of_steps(board.steps.iter().map(StepState::status)),
         }
     }

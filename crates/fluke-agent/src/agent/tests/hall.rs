@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use fluke_model::message::Welcome;
 use fluke_wire::server::{Accepted, Entry as Admission, Fleet, Link, serve};
 use fluke_wire::{Refusal, Secret};
+use futures_util::stream;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

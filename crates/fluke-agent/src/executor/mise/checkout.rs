@@ -1,15 +1,14 @@
 //! Keeps a directory a clone of a repository's branch, and never touches anybody's work in it.
 
 use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fluke_model::task::GitCheckout;
 use tokio::time::Instant;
 
-use crate::host::Host;
 use crate::host::output::{Secrets, last_lines};
 use crate::host::process::{Command, End, Finished, Leftovers};
+use crate::host::{Host, files};
 
 /// Where the agent notes what it checked out last, to tell it from commits of others.
 const DEPLOYED: &str = "refs/fluke/deployed";
@@ -76,7 +75,8 @@ impl<'a> Checkout<'a> {
     }
 
     async fn update(&self) -> Result<(), String> {
-        if is_absent(self.dir).await? {
+        let vacant = files::is_vacant(self.dir).await;
+        if vacant.map_err(|error| format!("could not look into {}: {error}", self.dir.display()))? {
             return self.clone().await;
         }
         self.expect_our_clone().await?;
@@ -92,19 +92,16 @@ impl<'a> Checkout<'a> {
             return Err(format!("{shown} cannot be a clone"));
         };
         let trouble = |what: &str, error: std::io::Error| format!("could not {what}: {error}");
-        tokio::fs::create_dir_all(parent)
+        files::make_dirs(parent)
             .await
             .map_err(|error| trouble(&format!("create {}", parent.display()), error))?;
         let mut beside = OsStr::new(".").to_owned();
         beside.push(name);
         beside.push(".fluke-clone");
         let beside = parent.join(beside);
-        match tokio::fs::remove_dir_all(&beside).await {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(trouble(&format!("remove {}", beside.display()), error));
-            }
-            _ => {}
-        }
+        files::remove_dir(&beside)
+            .await
+            .map_err(|error| trouble(&format!("remove {}", beside.display()), error))?;
         let GitCheckout { url, branch } = self.wanted;
         let args = ["clone", "--quiet", "--single-branch", "--no-recurse-submodules", "--branch"];
         let args = args.iter().map(OsStr::new).chain([
@@ -117,7 +114,7 @@ impl<'a> Checkout<'a> {
             format!("clone {} (branch {branch}) into {shown}", self.secrets.mask_text(url));
         self.reach_out(parent, &cloning, args).await?;
         self.git(&beside, "note what was cloned", ["update-ref", DEPLOYED, "HEAD"]).await?;
-        let renamed = tokio::fs::rename(&beside, self.dir).await;
+        let renamed = files::move_dir(&beside, self.dir).await;
         renamed.map_err(|error| trouble(&format!("put the clone at {shown}"), error))
     }
 
@@ -276,15 +273,6 @@ impl<'a> Checkout<'a> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let ran = self.host.run(command, left, Leftovers::Kill).await;
         ran.map_err(|error| error.to_string())
-    }
-}
-
-/// Whether there is nothing at `dir`, or an empty directory.
-async fn is_absent(dir: &Path) -> Result<bool, String> {
-    match tokio::fs::read_dir(dir).await {
-        Ok(mut entries) => Ok(matches!(entries.next_entry().await, Ok(None))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(format!("could not look into {}: {error}", dir.display())),
     }
 }
 

@@ -148,3 +148,44 @@ async fn another_user_gets_his_own_home_and_name() {
     let expected = format!("check exited 1:\nnobody nobody nobody {}\n{ours}", home.display());
     assert_eq!(verdict, drifted(&expected), "in our home, which only we may enter");
 }
+
+/// Runs only where the tests' user is not root and may `sudo -n -u daemon`.
+#[tokio::test]
+async fn through_sudo_another_users_processes_are_found_and_killed_as_well() {
+    let sudo = ["sudo", "-n", "-u", "daemon", "true"];
+    let may = std::process::Command::new(sudo[0]).args(&sudo[1..]).output();
+    if users::is_root() || !may.is_ok_and(|tried| tried.status.success()) {
+        return;
+    }
+    let rig = rig();
+    let as_daemon = |check: &str| ShellSpec {
+        run_as: Some("daemon".into()),
+        working_dir: Some("/".into()),
+        ..with_env(check, "KEY", "<$API_KEY>")
+    };
+    let verdict = rig.shell.check(&as_daemon("id -un; echo $KEY; false"), LONG).await;
+    assert_eq!(verdict, drifted("check exited 1:\ndaemon\n<•••>"));
+
+    let mark = format!("3333.{}", std::process::id());
+    let stubborn = as_daemon(&format!("trap '' TERM; sleep {mark} & sleep {mark}; true"));
+    let verdict = rig.shell.check(&stubborn, Duration::from_millis(500)).await;
+    assert!(reason_of(&verdict).contains("did not end within"), "{verdict:?}");
+    let left = as_daemon(&format!("sleep {mark} & true"));
+    assert_eq!(rig.shell.check(&left, LONG).await, Verdict::Satisfied);
+    while running(&mark) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let refused = ShellSpec { run_as: Some("bin".into()), ..as_daemon("true") };
+    let verdict = rig.shell.check(&refused, LONG).await;
+    assert!(
+        matches!(&verdict, Verdict::Error { reason } if reason.starts_with("sudo: ")),
+        "{verdict:?}"
+    );
+}
+
+fn running(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+    let mut lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+    lines.any(|line| line.split(|byte| *byte == 0).any(|arg| arg == mark.as_bytes()))
+}

@@ -60,3 +60,22 @@ impl Exit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_exit_is_learnt_of_with_and_without_the_kernels_help_and_before_it_is_reaped() {
+        for told in [true, false] {
+            let mut child =
+                Command::new("/bin/sh").args(["-c", "exit 7"]).spawn().expect("a shell");
+            let exit = if told { Exit::of(&child) } else { Exit::Looked };
+            exit.happened(&mut child).await;
+            assert!(exit.has_happened(&mut child));
+            assert_eq!(child.wait().expect("ours").code(), Some(7));
+        }
+    }
+}

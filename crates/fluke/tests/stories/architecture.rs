@@ -1,0 +1,55 @@
+//! The edges between crates are as ARCHITECTURE.md draws them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn ours() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let names = |package: &Value| -> BTreeSet<String> {
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let normal = dependencies.filter(|dependency| dependency["kind"].is_null());
+        normal.filter_map(|dependency| dependency["name"].as_str().map(str::to_string)).collect()
+    };
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    packages
+        .map(|package| (package["name"].as_str().unwrap_or("?").to_string(), names(package)))
+        .collect()
+}
+
+#[test]
+fn crates_know_only_whom_they_may_know() {
+    let crates = ours();
+    let known = |name: &str| -> Vec<&str> {
+        crates[name].iter().map(String::as_str).filter(|name| name.starts_with("fluke")).collect()
+    };
+    assert_eq!(known("fluke-model"), Vec::<&str>::new());
+    assert_eq!(known("fluke-manifest"), ["fluke-model"]);
+    assert_eq!(known("fluke-wire"), ["fluke-model"]);
+    assert_eq!(known("fluke-server"), ["fluke-manifest", "fluke-model", "fluke-wire"]);
+    assert_eq!(known("fluke-agent"), ["fluke-model", "fluke-wire"]);
+}
+
+#[test]
+fn the_model_and_the_language_are_pure() {
+    let crates = ours();
+    for pure in ["fluke-model", "fluke-manifest"] {
+        for impure in ["tokio", "tonic", "prost", "axum", "reqwest", "nix"] {
+            assert!(!crates[pure].contains(impure), "{pure} must not know {impure}");
+        }
+    }
+    for (name, dependencies) in &crates {
+        let protobuf =
+            ["prost", "tonic", "tonic-prost"].iter().any(|it| dependencies.contains(*it));
+        assert!(
+            !protobuf || name == "fluke-wire",
+            "only fluke-wire names protobuf types, not {name}"
+        );
+    }
+}

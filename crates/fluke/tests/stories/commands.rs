@@ -1,0 +1,74 @@
+//! What people type, against a real server with real agents.
+
+use serde_json::Value;
+
+use super::support::Fleet;
+
+fn page(root: &str, command: &str) -> String {
+    format!(
+        "task \"page\" {{\n  description = \"The page\"\n  drift {{\n    policy = \"alert_only\"\n  }}\n  selector {{\n    match_labels = {{}}\n  }}\n  shell \"file\" {{\n    check   = \"test -f {root}/page\"\n    command = \"{command}\"\n  }}\n}}\n"
+    )
+}
+
+async fn fleet_with_drift(command: &str) -> (Fleet, super::support::Host) {
+    let fleet = Fleet::start().await;
+    let host = fleet.join("web-1", "role=web").await;
+    let root = fleet.root("web-1");
+    fleet.commit("a page", &page(&root, &command.replace("ROOT", &root))).await;
+    fleet.settles().await;
+    (fleet, host)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_and_describe_answer_what_is_wrong() {
+    let (fleet, _host) = fleet_with_drift("touch ROOT/page").await;
+    for (arguments, expected) in [
+        (&["get", "agents"][..], &["web-1", "drifted", "role=web"][..]),
+        (
+            &["get", "drift"][..],
+            &["web-1", "page", "shell.file", "alert_only", "check exited 1"][..],
+        ),
+        (&["get", "tasks"][..], &["page", "alert_only", "tasks.fluke.hcl:1"][..]),
+        (&["get", "events"][..], &["drift_detected", "web-1"][..]),
+        (&["get", "source"][..], &["main"][..]),
+        (&["describe", "agent", "web-1"][..], &["page", "shell.file", "check exited 1"][..]),
+        (&["describe", "task", "page"][..], &["The page", "web-1"][..]),
+    ] {
+        let told = fleet.fluke(arguments).await;
+        assert_eq!(told.code, 0, "{arguments:?}: {told:?}");
+        for word in expected {
+            assert!(told.stdout.contains(word), "{arguments:?} lacks {word}:\n{}", told.stdout);
+        }
+    }
+    let json = fleet.fluke(&["get", "drift", "-o", "json"]).await.stdout;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["drift"][0]["step"], "shell.file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconcile_waits_and_its_exit_code_tells() {
+    let (fleet, host) = fleet_with_drift("touch ROOT/page").await;
+    let told = fleet.fluke(&["reconcile", "agent", "web-1"]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(host.has("page"), "it waited until it was done");
+
+    let (fleet, _host) = fleet_with_drift("echo no such thing; exit 7").await;
+    let told = fleet.fluke(&["reconcile", "all"]).await;
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains("no such thing"), "the output is shown: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_is_answered_with_what_does() {
+    let (fleet, _host) = fleet_with_drift("true").await;
+    for (arguments, expected) in [
+        (&["describe", "agent", "wbe-1"][..], "web-1"),
+        (&["describe", "task", "pgae"][..], "page"),
+        (&["reconcile", "task", "pages"][..], "page"),
+        (&["reconcile", "agent", "db-9"][..], "db-9"),
+    ] {
+        let told = fleet.fluke(arguments).await;
+        assert_eq!(told.code, 1, "{arguments:?}: {told:?}");
+        assert!(told.stderr.contains(expected), "{arguments:?}: {}", told.stderr);
+    }
+}

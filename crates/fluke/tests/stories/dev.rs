@@ -1,0 +1,92 @@
+//! `fluke dev`, as the README's first command.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+struct Dev {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    seen: String,
+}
+
+impl Dev {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fluke"))
+            .arg("dev")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("fluke runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines, seen: String::new() }
+    }
+
+    /// Reads on until a line has all of these words.
+    async fn tells(&mut self, words: &[&str]) -> String {
+        loop {
+            let next = tokio::time::timeout(Duration::from_secs(60), self.lines.next_line()).await;
+            let Ok(Ok(Some(line))) = next else {
+                panic!("never told {words:?}; told:\n{}", self.seen);
+            };
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+            if words.iter().all(|word| line.contains(word)) {
+                return line;
+            }
+        }
+    }
+
+    async fn stop(mut self) {
+        let process = nix::unistd::Pid::from_raw(self.child.id().expect("running") as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).expect("a signal");
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.child.wait()).await;
+        assert!(ended.expect("it ends").expect("it ends").success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sample_is_applied_broken_on_purpose_and_repaired() {
+    let mut dev = Dev::start(&[]);
+    let sample = dev.tells(&["A sample to play with:"]).await;
+    let manifests = sample.split(": ").nth(1).expect("a path").to_string();
+    assert!(std::path::Path::new(&manifests).join("sample.fluke.hcl").exists());
+    dev.tells(&["applied", "greeting/shell.words"]).await;
+    dev.tells(&["break", "on purpose"]).await;
+    dev.tells(&["drift", "greeting/shell.words"]).await;
+    dev.tells(&["applied", "greeting/shell.words"]).await;
+    dev.stop().await;
+    assert!(!std::path::Path::new(&manifests).exists(), "nothing is left behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_folder_a_saved_file_shows_its_effect_or_its_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).expect("a folder");
+    let manifests = folder.path().join("manifests");
+    std::fs::create_dir(&manifests).expect("a folder");
+    let manifest = |file: &str, command: &str| {
+        let root = root.display();
+        format!(
+            "task \"t\" {{\n  selector {{\n    match_labels = {{ tier = \"web\" }}\n  }}\n  shell \"s\" {{\n    check   = \"test -f {root}/{file}\"\n    {command} = \"touch {root}/{file}\"\n  }}\n}}\n"
+        )
+    };
+    let file = manifests.join("a.fluke.hcl");
+    std::fs::write(&file, manifest("one", "command")).expect("a file");
+    let path = manifests.display().to_string();
+    let mut dev = Dev::start(&[&path, "--label", "tier=web"]);
+    dev.tells(&["applied", "t/shell.s"]).await;
+    assert!(root.join("one").exists());
+    std::fs::write(&file, manifest("two", "comand")).expect("a file");
+    dev.tells(&["refused"]).await;
+    dev.tells(&["did you mean `command`?"]).await;
+    std::fs::write(&file, manifest("two", "command")).expect("a file");
+    dev.tells(&["applied", "t/shell.s"]).await;
+    assert!(root.join("two").exists());
+    dev.stop().await;
+}
