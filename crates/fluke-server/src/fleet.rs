@@ -74,7 +74,9 @@ impl fluke_wire::server::Fleet for Fleet {
                 self.refused(Some(&hello), from, &error.to_string());
                 match error {
                     ClaimError::Taken(_) => Refusal::NameTaken(error.to_string()),
-                    ClaimError::OtherToken(_) => Refusal::Forbidden(error.to_string()),
+                    ClaimError::OtherToken(_) | ClaimError::TooMany => {
+                        Refusal::Forbidden(error.to_string())
+                    }
                 }
             })?;
         let welcome = Welcome {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluke_model::api;
 use fluke_model::id::{AgentName, SessionId, TaskName};
@@ -14,10 +14,21 @@ use crate::reconcile::{Effect, Input, Machine, Now, Request};
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many agents are known at most; a token that is good for any name must not fill the memory.
+const MOST: usize = 100_000;
+/// How often those that went away are looked for.
+const TIDY: Duration = Duration::from_secs(60);
+
 /// Every agent that is connected, or was not long ago.
 #[derive(Debug, Default)]
 pub struct Registry {
-    agents: RwLock<BTreeMap<AgentName, Arc<Seat>>>,
+    agents: RwLock<Agents>,
+}
+
+#[derive(Debug, Default)]
+struct Agents {
+    seats: BTreeMap<AgentName, Arc<Seat>>,
+    tidied: Option<Instant>,
 }
 
 /// One agent's place: its machine, and who holds it now.
@@ -63,6 +74,9 @@ pub enum ClaimError {
         "the name `{0}` is known under another token; use that token, or take it out of the server's config first"
     )]
     OtherToken(AgentName),
+    /// There are too many.
+    #[error("this server knows {MOST} agents and takes no more; start another one for the rest")]
+    TooMany,
 }
 
 impl Registry {
@@ -77,7 +91,9 @@ impl Registry {
         poll_interval: Duration,
         now: Now,
     ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
-        let seat = self.seat(hello, grant, poll_interval, now);
+        // Held to the end: a seat that is being taken must not be cleared away.
+        let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
+        let seat = agents.seat(hello, grant, poll_interval, now)?;
         let mut inner = seat.lock();
         if inner.holder.is_some() && inner.machine.hello().instance != hello.instance {
             return Err(ClaimError::Taken(hello.name.clone()));
@@ -95,32 +111,19 @@ impl Registry {
         Ok((seat, nudged))
     }
 
-    fn seat(&self, hello: &Hello, grant: Option<&str>, poll: Duration, now: Now) -> Arc<Seat> {
-        let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
-        if !agents.contains_key(&hello.name) {
-            agents.retain(|_, seat| seat.is_worth_keeping(now));
-        }
-        let new = || {
-            let machine = Machine::new(hello.clone(), poll, now);
-            let grant = grant.map(str::to_string);
-            Arc::new(Seat { inner: Mutex::new(Inner { machine, grant, holder: None }) })
-        };
-        agents.entry(hello.name.clone()).or_insert_with(new).clone()
-    }
-
     fn seats(&self) -> Vec<Arc<Seat>> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
-        agents.values().cloned().collect()
+        agents.seats.values().cloned().collect()
     }
 
     fn find(&self, name: &str) -> Option<Arc<Seat>> {
-        self.agents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.agents.read().unwrap_or_else(PoisonError::into_inner).seats.get(name).cloned()
     }
 
     /// Every known name, in order.
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
-        agents.keys().cloned().collect()
+        agents.seats.keys().cloned().collect()
     }
 
     /// Every known agent, by name.
@@ -163,6 +166,32 @@ impl Registry {
     }
 }
 
+impl Agents {
+    fn seat(
+        &mut self,
+        hello: &Hello,
+        grant: Option<&str>,
+        poll_interval: Duration,
+        now: Now,
+    ) -> Result<Arc<Seat>, ClaimError> {
+        if let Some(seat) = self.seats.get(&hello.name) {
+            return Ok(seat.clone());
+        }
+        if self.tidied.is_none_or(|tidied| now.instant.duration_since(tidied) >= TIDY) {
+            self.tidied = Some(now.instant);
+            self.seats.retain(|_, seat| seat.is_worth_keeping(now));
+        }
+        if self.seats.len() >= MOST {
+            return Err(ClaimError::TooMany);
+        }
+        let machine = Machine::new(hello.clone(), poll_interval, now);
+        let grant = grant.map(str::to_string);
+        let seat = Arc::new(Seat { inner: Mutex::new(Inner { machine, grant, holder: None }) });
+        self.seats.insert(hello.name.clone(), seat.clone());
+        Ok(seat)
+    }
+}
+
 impl Seat {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A machine's step either returns or the process is broken; its state stays usable.
@@ -180,7 +209,7 @@ impl Seat {
         session: SessionId,
         input: Input,
         now: Now,
-    ) -> Option<(Vec<Effect>, Option<std::time::Instant>)> {
+    ) -> Option<(Vec<Effect>, Option<Instant>)> {
         let mut inner = self.lock();
         if inner.holder.as_ref().map(|holder| holder.session) != Some(session) {
             return None;

@@ -82,3 +82,21 @@ fn another_agent_does_not_get_a_name_that_is_taken() {
     let taken = ClaimError::Taken(AgentName::new("web-1").expect("name"));
     assert_eq!(claim(&registry, 2, 2).expect_err("taken"), taken);
 }
+
+#[test]
+fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
+    let registry = Registry::default();
+    let now = Now::read();
+    let claim = |n: usize, now| {
+        let hello = Hello { name: AgentName::new(format!("a{n}")).expect("name"), ..hello(1) };
+        registry.claim(&hello, SessionId(1), None, |_| true, POLL, now)
+    };
+    for n in 0..MOST {
+        let (seat, _) = claim(n, now).expect("there is room");
+        seat.step(SessionId(1), Input::Disconnected { why: "test".into() }, now);
+    }
+    assert_eq!(claim(MOST, now).expect_err("full"), ClaimError::TooMany);
+    let later = Now { instant: now.instant + REMEMBERED, wall: now.wall.after(REMEMBERED) };
+    claim(MOST, later).expect("those that went away are forgotten");
+    assert_eq!(registry.names().len(), 1);
+}
