@@ -35,6 +35,8 @@ use board::{Board, StepState};
 
 /// How many manual reconciles may wait for one agent.
 const MAX_REQUESTS: usize = 64;
+/// How many steps are named to somebody who asked and did not get what they wanted.
+const NAMED_WRONG: usize = 20;
 
 /// A reading of both clocks: one to measure by, one to show.
 #[derive(Debug, Clone, Copy)]
@@ -408,7 +410,7 @@ impl Machine {
     fn end_request(&self, request: Option<Request>, effects: &mut Vec<Effect>) {
         let (Some(request), Some(board)) = (request, &self.board) else { return };
         let in_scope = |task: &TaskName| request.task.as_ref().is_none_or(|only| only == task);
-        let wrong: Vec<String> = board
+        let mut wrong: Vec<String> = board
             .snapshot
             .steps()
             .filter(|(_, task, _)| in_scope(&task.name))
@@ -418,6 +420,10 @@ impl Machine {
                 Some(format!("{}/{}: {reason}", task.name, step.address))
             })
             .collect();
+        if let Some(more @ 1..) = wrong.len().checked_sub(NAMED_WRONG) {
+            wrong.truncate(NAMED_WRONG);
+            wrong.push(format!("and {more} more; `fluke get drift` lists all"));
+        }
         effects.push(ended(request, (!wrong.is_empty()).then(|| wrong.join("\n"))));
     }
 

@@ -19,6 +19,10 @@ use crate::registry::{OrderError, Registry};
 
 /// How many are remembered; the oldest finished ones go first.
 const REMEMBERED: usize = 256;
+/// How much of a step's output is kept here, in bytes: its tail. The events have all of it.
+const OUTPUT: usize = 4 * 1024;
+/// How much all of it may come to before finished ones are forgotten for it, in bytes.
+const OUTPUTS: usize = 64 * 1024 * 1024;
 
 /// Manual reconciles under way, and the last ones that ended.
 pub struct Reconciles {
@@ -134,7 +138,8 @@ impl Reconciles {
         self.advance(id, agent, now, |agent| match progress {
             Progress::Checking => agent.state = ReconcileState::Checking,
             Progress::Applying => agent.state = ReconcileState::Applying,
-            Progress::Step(step) => {
+            Progress::Step(mut step) => {
+                step.output = step.output.map(tail);
                 let same = |known: &&mut fluke_model::api::ReconcileStep| {
                     known.task == step.task && known.step == step.step
                 };
@@ -178,6 +183,11 @@ impl Reconciles {
 
     fn remember(&self, progress: ReconcileProgress) {
         let mut known = self.known();
+        while known.iter().map(weight).sum::<usize>() > OUTPUTS
+            && let Some(oldest) = known.iter().position(|progress| progress.done)
+        {
+            known.remove(oldest);
+        }
         if known.len() >= REMEMBERED {
             let oldest = known.iter().position(|progress| progress.done).unwrap_or(0);
             known.remove(oldest);
@@ -197,6 +207,22 @@ impl Reconciles {
 
 fn waiting(name: AgentName) -> ReconcileAgent {
     ReconcileAgent { name, state: ReconcileState::Waiting, steps: Vec::new(), error: None }
+}
+
+/// The end of an output, where programs say what went wrong.
+fn tail(mut output: String) -> String {
+    if output.len() > OUTPUT {
+        let start = output.ceil_char_boundary(output.len() - OUTPUT);
+        output.replace_range(..start, "[earlier output is in the events]\n");
+        output.shrink_to_fit();
+    }
+    output
+}
+
+/// About how much memory its outputs take.
+fn weight(progress: &ReconcileProgress) -> usize {
+    let steps = progress.agents.iter().flat_map(|agent| &agent.steps);
+    steps.map(|step| step.output.as_ref().map_or(0, String::len)).sum()
 }
 
 fn is_over(state: ReconcileState) -> bool {
@@ -220,4 +246,16 @@ fn finish_event(progress: &ReconcileProgress, now: Timestamp) -> Event {
     event.duration_ms = Some(now.since(progress.started).as_millis() as u64);
     event.output = Some(counts.join(", "));
     event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_output_the_end_is_kept() {
+        assert_eq!(tail("short".into()), "short");
+        let kept = tail(format!("{}é{}", "x".repeat(100), "y".repeat(OUTPUT - 1)));
+        assert_eq!(kept, format!("[earlier output is in the events]\n{}", "y".repeat(OUTPUT - 1)));
+    }
 }

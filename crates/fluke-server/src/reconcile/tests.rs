@@ -24,6 +24,7 @@ struct Lab {
     now: Now,
     sessions: u64,
     records: u64,
+    asked: usize,
     events: Vec<Event>,
     alerts: Vec<News>,
     progress: Vec<Progress>,
@@ -38,6 +39,7 @@ impl Lab {
             now,
             sessions: 0,
             records: 0,
+            asked: 0,
             events: vec![],
             alerts: vec![],
             progress: vec![],
@@ -153,6 +155,7 @@ impl Lab {
 
     fn ask(&mut self, task: Option<&str>) -> Vec<ToAgent> {
         let task = task.map(|task| TaskName::new(task).expect("name"));
+        self.asked += 1;
         assert!(self.machine.ask(Request { id: "r1".into(), by: "eve".into(), task }));
         self.step(Input::Wake)
     }

@@ -173,6 +173,15 @@ proptest! {
         prop_assert!(lab.machine.drift().is_empty());
     }
 
+    /// Whoever asks hears of the end, once.
+    #[test]
+    fn every_request_ends(happenings in proptest::collection::vec(happening(), 0..60)) {
+        let mut lab = run(&happenings);
+        lab.step(Input::Disconnected { why: "test".into() });
+        let ended = |progress: &&Progress| matches!(progress, Progress::Ended { .. });
+        prop_assert_eq!(lab.progress.iter().filter(ended).count(), lab.asked);
+    }
+
     /// Every apply that began has exactly one end in the events, and each is acknowledged.
     #[test]
     fn every_beginning_has_one_end(happenings in proptest::collection::vec(happening(), 0..60)) {
