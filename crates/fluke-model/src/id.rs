@@ -20,7 +20,7 @@ pub enum InvalidName {
         what: &'static str,
     },
     /// More than [`MAX_NAME`] bytes.
-    #[error("a {what} has at most {MAX_NAME} characters; this one has {length}")]
+    #[error("{} {what} has at most {MAX_NAME} characters; this one has {length}", article(what))]
     TooLong {
         /// What the name was for.
         what: &'static str,
@@ -28,13 +28,20 @@ pub enum InvalidName {
         length: usize,
     },
     /// A character outside the grammar.
-    #[error("{character:?} is not allowed in a {what}; use letters, digits, `.`, `_`, `-` and `/`")]
+    #[error(
+        "{character:?} is not allowed in {} {what}; use letters, digits, `.`, `_`, `-` and `/`",
+        article(what)
+    )]
     Character {
         /// What the name was for.
         what: &'static str,
         /// The first offending character.
         character: char,
     },
+}
+
+fn article(what: &str) -> &'static str {
+    if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 /// Checks `text` against the one grammar of names: letters, digits, `.`, `_`, `-`, `/`.

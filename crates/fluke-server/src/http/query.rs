@@ -93,7 +93,7 @@ mod tests {
             ("kind=drift", "`kind`: there is no kind `drift`; did you mean `drift_detected`?"),
             (
                 "agent=a%20b",
-                "`agent`: ' ' is not allowed in a agent name; use letters, digits, `.`, `_`, `-` and `/`",
+                "`agent`: ' ' is not allowed in an agent name; use letters, digits, `.`, `_`, `-` and `/`",
             ),
             ("limit=1&limit=2", "`limit` is given twice"),
             ("agnet=", "there is no parameter `agnet`; there are agent, task, kind, limit, before"),
