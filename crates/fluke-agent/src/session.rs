@@ -216,3 +216,6 @@ pub(crate) fn told(error: &dyn Error) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests;

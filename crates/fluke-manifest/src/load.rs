@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use fluke_model::diagnostic::{Diagnostic, Severity};
 use fluke_model::id::TaskName;
@@ -106,11 +107,14 @@ impl Loader {
 
     /// Opens every manifest; what cannot be opened is a diagnostic.
     fn open(&mut self, tree: &dyn Tree) -> (Vec<File>, Vec<Diagnostic>) {
-        let mut kept = HashMap::with_capacity(self.parsed.len());
-        let mut files = Vec::new();
+        let is_manifest = |entry: &&TreeEntry| self.manifests.is_match(&*entry.path);
+        let entries: Vec<_> = tree.entries().iter().filter(is_manifest).collect();
+        let opened = in_parallel(&entries, |entry| self.parse(tree, entry));
+        let mut kept = HashMap::with_capacity(entries.len());
+        let mut files = Vec::with_capacity(entries.len());
         let mut diagnostics = Vec::new();
-        for entry in tree.entries().iter().filter(|entry| self.manifests.is_match(&*entry.path)) {
-            match self.parse(tree, entry) {
+        for (entry, opened) in entries.into_iter().zip(opened) {
+            match opened {
                 Ok(content) => {
                     kept.insert(entry.id.clone(), content.clone());
                     let problems = content.parsed.problems.clone();
@@ -124,17 +128,11 @@ impl Loader {
     }
 
     fn parse(&self, tree: &dyn Tree, entry: &TreeEntry) -> Result<Arc<ParsedFile>, String> {
+        let refused = |what: &str| Err(format!("this manifest is {what}; commit the file itself"));
         match entry.kind {
             EntryKind::File => {}
-            EntryKind::Symlink => {
-                return Err("this manifest is a symbolic link, which is never followed; commit the file itself".into());
-            }
-            EntryKind::Submodule => {
-                return Err(
-                    "this manifest is a submodule, which is never entered; commit the file itself"
-                        .into(),
-                );
-            }
+            EntryKind::Symlink => return refused("a symbolic link, which is never followed"),
+            EntryKind::Submodule => return refused("a submodule, which is never entered"),
         }
         if let Some(known) = self.parsed.get(&entry.id) {
             return Ok(known.clone());
@@ -145,12 +143,44 @@ impl Loader {
     }
 }
 
+impl File {
+    /// Whether the text could be read as HCL; if not, nothing more can be made of it.
+    fn is_sound(&self) -> bool {
+        self.content.parsed.problems.is_empty()
+    }
+}
+
+/// Does the same with each of many, on all cores, and keeps the order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    /// Fewer than this a thread are not worth one.
+    const WORTH_A_THREAD: usize = 64;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = items.len().div_ceil(cores).max(WORTH_A_THREAD);
+    if items.len() <= each {
+        return items.iter().map(work).collect();
+    }
+    std::thread::scope(|scope| {
+        let (work, mut threads) = (&work, Vec::new());
+        for part in items.chunks(each) {
+            threads.push(scope.spawn(move || part.iter().map(work).collect::<Vec<_>>()));
+        }
+        let joined = |thread: ScopedJoinHandle<'_, Vec<R>>| match thread.join() {
+            Ok(results) => results,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads.into_iter().flat_map(joined).collect()
+    })
+}
+
 /// Reads all `locals` blocks, and reports what is neither `locals` nor `task`.
 fn read_locals(files: &mut [File], tree: &dyn Tree, budget: &Budget) -> Locals {
     let contents: Vec<_> = files.iter().map(|file| file.content.clone()).collect();
     let evaluate = |expr: &Expr| eval(expr, &Scope::new(&(), budget));
     let mut definitions = Vec::new();
     for (number, (file, content)) in files.iter_mut().zip(&contents).enumerate() {
+        if !file.is_sound() {
+            continue;
+        }
         let mut fields = Fields::of_file(&content.parsed.body, &evaluate, &mut file.problems);
         for block in fields.blocks("locals", &[]) {
             for inner in &block.body.blocks {
@@ -168,7 +198,10 @@ fn read_locals(files: &mut [File], tree: &dyn Tree, budget: &Budget) -> Locals {
         fields.blocks("task", &["name"]);
         fields.finish();
     }
-    Locals::evaluate(&definitions, tree, budget, |file, problem| files[file].problems.push(problem))
+    let complete = files.iter().all(File::is_sound);
+    Locals::evaluate(&definitions, complete, tree, budget, |file, problem| {
+        files[file].problems.push(problem);
+    })
 }
 
 fn read_tasks(
@@ -180,7 +213,7 @@ fn read_tasks(
     let mut tasks: BTreeMap<_, Arc<Task>> = BTreeMap::new();
     let scope = Scope::new(locals, budget).with_files(tree);
     let evaluate = |expr: &Expr| eval(expr, &scope);
-    for file in files {
+    for file in files.iter_mut().filter(|file| file.is_sound()) {
         let content = file.content.clone();
         let source = Source::new(&file.path, &content.text);
         let is_task = |block: &&Block| &*block.kind.text == "task" && block.labels.len() == 1;

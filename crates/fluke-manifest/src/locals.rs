@@ -31,19 +31,23 @@ pub struct Definition<'a> {
 pub struct Locals {
     values: HashMap<Arc<str>, Option<Value>>,
     whole: Option<Value>,
+    /// Whether these are all there are; some may stand in files that could not be read.
+    complete: bool,
 }
 
 impl Locals {
     /// Evaluates all definitions, each after those that it uses. Problems are given to `report`
-    /// with the file that they are in.
+    /// with the file that they are in. Unless the definitions are `complete`, one that is missing
+    /// is no problem of whoever uses it.
     pub fn evaluate(
         definitions: &[Definition<'_>],
+        complete: bool,
         tree: &dyn Tree,
         budget: &Budget,
         mut report: impl FnMut(usize, Problem),
     ) -> Self {
         let graph = Graph::new(definitions, &mut report);
-        let mut locals = Self::default();
+        let mut locals = Self { complete, ..Self::default() };
         for step in graph.order() {
             match step {
                 Visit::Ready(at) => locals.add(&definitions[at], tree, budget, &mut report),
@@ -102,6 +106,7 @@ impl Variables for Locals {
         (root == ROOT).then(|| match self.values.get(name) {
             Some(Some(value)) => Lookup::Found(value.clone()),
             Some(None) => Lookup::Failed,
+            None if !self.complete => Lookup::Failed,
             None => Lookup::Missing(self.values.keys().cloned().collect()),
         })
     }

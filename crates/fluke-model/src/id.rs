@@ -14,34 +14,27 @@ pub const MAX_NAME: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
     /// Nothing was given.
-    #[error("a {what} must not be empty")]
+    #[error("{what} must not be empty")]
     Empty {
-        /// What the name was for.
+        /// What the name was for, with its article.
         what: &'static str,
     },
     /// More than [`MAX_NAME`] bytes.
-    #[error("{} {what} has at most {MAX_NAME} characters; this one has {length}", article(what))]
+    #[error("{what} has at most {MAX_NAME} characters; this one has {length}")]
     TooLong {
-        /// What the name was for.
+        /// What the name was for, with its article.
         what: &'static str,
         /// How long the text was.
         length: usize,
     },
     /// A character outside the grammar.
-    #[error(
-        "{character:?} is not allowed in {} {what}; use letters, digits, `.`, `_`, `-` and `/`",
-        article(what)
-    )]
+    #[error("{character:?} is not allowed in {what}; use letters, digits, `.`, `_`, `-` and `/`")]
     Character {
-        /// What the name was for.
+        /// What the name was for, with its article.
         what: &'static str,
         /// The first offending character.
         character: char,
     },
-}
-
-fn article(what: &str) -> &'static str {
-    if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 /// Checks `text` against the one grammar of names: letters, digits, `.`, `_`, `-`, `/`.
@@ -122,22 +115,22 @@ macro_rules! name_type {
 name_type!(
     /// What an agent calls itself; one living agent per name.
     AgentName,
-    "agent name"
+    "an agent name"
 );
 name_type!(
     /// A task's name, unique across all manifests of a commit.
     TaskName,
-    "task name"
+    "a task name"
 );
 name_type!(
     /// The key of a label.
     LabelKey,
-    "label key"
+    "a label key"
 );
 name_type!(
     /// The value of a label.
     LabelValue,
-    "label value"
+    "a label value"
 );
 
 /// A step's place within its task: `kind.name`, for example `shell.migrate`.
@@ -151,8 +144,8 @@ pub struct StepAddress {
 impl StepAddress {
     /// Joins an executor's kind and a block's name.
     pub fn new(kind: &str, name: &str) -> Result<Self, InvalidName> {
-        check_name("executor kind", kind)?;
-        check_name("step name", name)?;
+        check_name("an executor kind", kind)?;
+        check_name("a step name", name)?;
         Ok(Self { kind: kind.into(), name: name.into() })
     }
 

@@ -221,6 +221,27 @@ fn all_problems_of_all_files_come_at_once() {
 }
 
 #[test]
+fn a_file_that_is_no_hcl_is_told_of_once_and_spares_the_others() {
+    let loaded = load(&[
+        ("a.fluke.hcl", "locals {\n  x = 1 +\n  y = 2\n}\n"),
+        ("b.fluke.hcl", &task("shell \"s\" {\n check = local.y\n command = local.x\n}")),
+    ]);
+    let files: Vec<_> = loaded.diagnostics.iter().map(|diagnostic| &*diagnostic.file).collect();
+    assert_eq!(files, ["a.fluke.hcl"], "{:#?}", loaded.diagnostics);
+}
+
+#[test]
+fn many_files_are_read_on_all_cores_in_order() {
+    let files: Vec<_> = (0..1000)
+        .map(|n| (format!("{n:04}.fluke.hcl"), format!("locals {{\n  v{n} = {n}\n}}\n")))
+        .collect();
+    let tree = MemoryTree::new(files);
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    assert_eq!(loader.evaluate(&tree, "local.v999 + local.v1").as_deref(), Ok("1000"));
+    assert_eq!(loader.load(&tree).files, 1000);
+}
+
+#[test]
 fn what_is_no_plain_file_is_refused() {
     for kind in [EntryKind::Symlink, EntryKind::Submodule] {
         let tree = MemoryTree::new([("b.txt", "")]).with_special("a.fluke.hcl", kind);

@@ -18,7 +18,8 @@ async fn what_drifted_is_put_right_and_told_as_it_happens() {
     assert_eq!((record.snapshot, record.commit.as_str()), (snapshot.hash(), "c0ffee"));
     assert_eq!(record.trigger, Trigger::Poll);
     assert!(marker.exists());
-    assert_eq!(verdicts(&guest.check(&snapshot).await), [], "the records said it");
+    assert_eq!(verdicts(&guest.check(&snapshot).await), [(1, "ok")], "after an apply it is news");
+    assert_eq!(verdicts(&guest.check(&snapshot).await), []);
 
     let again = guest.apply(&snapshot, &[1]).await;
     assert_eq!(facts(&again), ["file passed over healed"]);
@@ -50,7 +51,11 @@ async fn a_failure_ends_its_task_and_no_other() {
     assert_eq!(output.text(), "no\n[command exited 3]\n");
     assert_eq!((host.path("never").exists(), other.exists()), (false, true));
     let after = guest.check(&snapshot).await;
-    assert_eq!(verdicts(&after), [(0, "drifted"), (1, "drifted")], "after a failure it is news");
+    assert_eq!(
+        verdicts(&after),
+        [(0, "drifted"), (1, "drifted"), (2, "ok")],
+        "all that had its turn"
+    );
 }
 
 #[tokio::test]

@@ -93,3 +93,19 @@ async fn a_check_that_nobody_waits_for_any_more_is_given_up() {
     guest.give(&fine).await;
     assert_eq!(verdicts(&guest.check(&fine).await), [(0, "ok")]);
 }
+
+#[tokio::test]
+async fn a_new_snapshot_does_not_wait_for_a_check_of_the_old_one() {
+    let mut hall = Hall::open().await;
+    let host = Host::running(hall.address);
+    let begun = host.path("begun");
+    let hung = step("hung", &format!("touch {}; sleep 1000", begun.display()), "true");
+    let old = one_task(vec![hung]);
+    let mut guest = hall.next_guest().await;
+    guest.give(&old).await;
+    guest.order_check(&old).await;
+    hall::appears(&begun).await;
+    let new = one_task(vec![step("fine", "true", "true")]);
+    guest.give(&new).await;
+    assert_eq!(verdicts(&guest.check(&new).await), [(0, "ok")]);
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use fluke_model::message::Welcome;
 use fluke_wire::server::{Accepted, Entry as Admission, Fleet, Link, serve};
@@ -87,11 +88,23 @@ impl Fleet for Doorman {
 
 impl Hall {
     pub(super) async fn open() -> Self {
-        Self::open_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        // An address of its own, so that its port is still free when it opens again.
+        static HALLS: AtomicU8 = AtomicU8::new(1);
+        let process = std::process::id().to_be_bytes();
+        let hall = HALLS.fetch_add(1, Ordering::Relaxed);
+        Self::open_at(SocketAddr::from(([127, process[2] | 1, process[3], hall], 0))).await
     }
 
     pub(super) async fn open_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a port");
+        let listener = loop {
+            match TcpListener::bind(address).await {
+                // A child of another test that is just being started still has the old one open.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                bound => break bound.expect("a port"),
+            }
+        };
         let address = listener.local_addr().expect("bound");
         let rules = Arc::new(Mutex::new(Rules {
             heartbeat: QUIET,
