@@ -16,6 +16,7 @@ use crate::screen::{self, Style};
 pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
     let config = load(args, global.colour)?;
     logging::start(config.log);
+    tell_what_has_no_effect(&config);
     work(config)
 }
 
@@ -43,6 +44,19 @@ fn load(args: &AgentArgs, colour: Colour) -> Result<AgentConfig, Failure> {
         .map_err(told)?
         .complete(&host_name())
         .map_err(told)
+}
+
+/// Settings for parts that are still to come are accepted, but not in silence.
+fn tell_what_has_no_effect(config: &AgentConfig) {
+    for (setting, is_set) in [
+        ("proxy", config.proxy),
+        ("logs_endpoint", config.logs_endpoint.is_some()),
+        ("containers.exclusive", config.exclusive_containers),
+    ] {
+        if is_set {
+            tracing::warn!("`{setting}` has no effect yet");
+        }
+    }
 }
 
 fn host_name() -> String {
