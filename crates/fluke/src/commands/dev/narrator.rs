@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fluke_model::event::{Event, EventKind};
+use fluke_model::event::{Event, EventId, EventKind};
 use fluke_model::status::Status;
 use fluke_model::verdict::Outcome;
 use fluke_server::changes::{Change, Changes};
+use fluke_server::events::EventQuery;
 use fluke_server::registry::Registry;
 use fluke_server::server::Server;
 use fluke_server::source::SourceHandle;
@@ -31,24 +32,36 @@ pub struct Narrator {
     to_break: Option<PathBuf>,
     /// Whether the last thing told was that all is well.
     calm: bool,
+    /// What was before we listened, oldest first; and the last event that was told.
+    before: Vec<Arc<Event>>,
+    told: EventId,
 }
 
 impl Narrator {
-    /// Begins to listen; nothing from now on is missed.
-    pub fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
+    /// Begins to listen; nothing is missed, not even what the server did before.
+    pub async fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
         let changes: &Changes = &server.changes;
+        let changes = changes.listen();
+        let everything = EventQuery { limit: usize::MAX, ..EventQuery::default() };
+        let mut before = server.events.recent(&everything).await.events;
+        before.reverse();
         Self {
-            changes: changes.listen(),
+            changes,
             source: server.source.clone(),
             registry: server.registry.clone(),
             style,
             to_break,
             calm: false,
+            before,
+            told: EventId(0),
         }
     }
 
     /// Tells until there is nobody left to listen.
     pub async fn tell(mut self) -> Result<(), Failure> {
+        for event in std::mem::take(&mut self.before) {
+            self.event(&event)?;
+        }
         loop {
             match self.changes.recv().await {
                 Ok(Change::Event(event)) => self.event(&event)?,
@@ -67,6 +80,10 @@ impl Narrator {
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        if event.id <= self.told {
+            return Ok(());
+        }
+        self.told = event.id;
         let output = event.output.as_deref().unwrap_or_default();
         let step = place(event);
         match event.kind {
@@ -77,11 +94,13 @@ impl Narrator {
             }
             EventKind::CommitRejected => {
                 self.calm = false;
-                self.line(
-                    Paint::Red,
-                    "refused",
-                    "the manifests have mistakes; what was in force stays in force",
-                )?;
+                let told = match self.source.desired.borrow().is_some() {
+                    true => "the manifests have mistakes; what was in force stays in force",
+                    false => {
+                        "the manifests have mistakes; nothing is in force until they are mended"
+                    }
+                };
+                self.line(Paint::Red, "refused", told)?;
                 screen::print(&diagnostics::text(&event.diagnostics, self.style))
             }
             EventKind::DriftDetected => self.line(
@@ -163,7 +182,10 @@ impl Narrator {
     fn accepted(&self) -> String {
         let tasks =
             self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
-        format!("{} in force", count(tasks, "task"))
+        match tasks {
+            0 => "no task yet: write one into a file whose name ends in .fluke.hcl".into(),
+            _ => format!("{} in force", count(tasks, "task")),
+        }
     }
 
     /// Tasks that do nothing here puzzle people; say why.
