@@ -81,8 +81,10 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             steps = held.snapshot.step_count(),
             "a new snapshot"
         );
-        // Checks of the snapshot before tell nobody anything any more.
+        // Checks of the snapshot before tell nobody anything any more, and what was told of this one
+        // earlier the server may have thrown away, if another one came in between.
         self.abandon_checks();
+        self.reported = Reported::default();
         self.store.keep_held(held.clone());
         self.snapshot.send_replace(Some(held.snapshot.hash()));
         match &mut self.activity {
