@@ -156,14 +156,16 @@ pub enum Scope {
     Steps(Vec<StepIndex>),
 }
 
-/// The outcome of a round of checks: what changed since the session's last answer.
+/// The outcome of a round of checks: what changed since the last answer about this snapshot. A
+/// [`ToAgent::Snapshot`] begins anew: a check that it replaced may have been answered in vain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// What was asked.
     pub instruction: InstructionId,
     /// Against which snapshot.
     pub snapshot: Hash256,
-    /// The steps whose verdict is not the one that was last reported in this session.
+    /// The steps whose verdict is not the one that was last reported in this session and since
+    /// this snapshot was sent.
     pub changes: Vec<StepReport>,
     /// How many steps were checked.
     pub checked: u32,

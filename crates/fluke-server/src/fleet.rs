@@ -67,7 +67,7 @@ impl fluke_wire::server::Fleet for Fleet {
         let id = SessionId(random());
         let valid = |label: Option<&str>| self.trust.has_label(label);
         let now = Now::read();
-        let (seat, orders) = self
+        let (seat, nudged) = self
             .registry
             .claim(&hello, id, grant.label(), valid, self.poll_interval, now)
             .map_err(|error| {
@@ -87,7 +87,7 @@ impl fluke_wire::server::Fleet for Fleet {
             id,
             hello,
             seat,
-            orders,
+            nudged,
             desired: self.desired.clone(),
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,

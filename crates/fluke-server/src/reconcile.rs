@@ -29,7 +29,10 @@ use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Drift, Outcome, Verdict};
 
 use crate::alert::{Alert, RemediationStatus};
-use board::{ApplyMark, Board, TaskState};
+use board::{ApplyMark, Board, StepState, TaskState};
+
+/// How many manual reconciles may wait for one agent.
+const MAX_REQUESTS: usize = 64;
 
 /// A reading of both clocks: one to measure by, one to show.
 #[derive(Debug, Clone, Copy)]
@@ -72,9 +75,7 @@ pub enum Input {
     Wanted(Wanted),
     /// It said something.
     Message(ToServer),
-    /// Somebody asked for it.
-    Manual(Request),
-    /// The [`Machine::deadline`] has come.
+    /// The [`Machine::deadline`] has come, or something waits to be begun.
     Wake,
     /// Its stream closed.
     Disconnected {
@@ -184,6 +185,8 @@ struct ApplyingTask {
 struct Waiting {
     connect: bool,
     commit: bool,
+    /// The commit's cycle looks at everything, not only at what the commit changed.
+    everything: bool,
     steps: BTreeSet<StepIndex>,
     requests: VecDeque<Request>,
 }
@@ -235,6 +238,15 @@ impl Machine {
         self.last_seen
     }
 
+    /// Takes a manual reconcile, which the next step begins or queues; false if too many wait.
+    pub fn ask(&mut self, request: Request) -> bool {
+        let room = self.waiting.requests.len() < MAX_REQUESTS;
+        if room {
+            self.waiting.requests.push_back(request);
+        }
+        room
+    }
+
     /// When to wake it with [`Input::Wake`]; none while it waits for the agent.
     pub fn deadline(&self) -> Option<Instant> {
         let (Phase::Resting, Some(_), Some(board)) = (&self.phase, &self.session, &self.board)
@@ -254,7 +266,6 @@ impl Machine {
             }
             Input::Wanted(wanted) => self.want(wanted, now, &mut effects),
             Input::Message(message) => self.hear(message, now, &mut effects),
-            Input::Manual(request) => self.waiting.requests.push_back(request),
             Input::Wake => {}
             Input::Disconnected { why } => self.disconnected(&why, now, &mut effects),
         }
@@ -306,10 +317,7 @@ impl Machine {
         }
         for state in self.board.iter_mut().flat_map(|board| &mut board.steps) {
             // Its end is in the agent's journal, and comes when it is back.
-            state.update(now.wall, |state| match state.apply {
-                ApplyMark::Applying => state.apply = ApplyMark::None,
-                _ => {}
-            });
+            state.update(now.wall, StepState::stop_applying);
         }
         if let Some(newer) = self.newer.take() {
             self.adopt(newer, now, effects);
@@ -339,28 +347,36 @@ impl Machine {
             None => self.board = Some(Board::new(commit, snapshot)),
         }
         self.waiting.commit = true;
-        self.waiting.steps.clear();
+        // What was to be looked at has other numbers now, or none.
+        self.waiting.everything |= !std::mem::take(&mut self.waiting.steps).is_empty();
         if let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting) {
             // The check that was under way speaks of a snapshot that no longer counts.
-            self.waiting.connect |= matches!(cycle.scope, Scope::All);
+            match cycle.trigger {
+                Trigger::Connect => self.waiting.connect = true,
+                Trigger::Poll | Trigger::Watch => self.waiting.everything = true,
+                Trigger::Commit => self.waiting.everything |= matches!(cycle.scope, Scope::All),
+                // Asked for again below, or failing and so of interest to the commit's cycle.
+                Trigger::Manual { .. } | Trigger::Retry | Trigger::Offline => {}
+            }
             cycle.request.into_iter().for_each(|request| self.waiting.requests.push_front(request));
         }
     }
 
-    /// A drift that was told and whose task is gone is over, as far as fluke goes.
+    /// A drift whose task is gone is over, as far as fluke goes, and is taken back if it was told.
     fn say_what_is_gone(&self, before: &Board, now: Now, effects: &mut Vec<Effect>) {
         let Some(board) = &self.board else { return };
-        for task in before.gone_from(board).filter(|task| before.is_drifted(*task)) {
+        for task in before.gone_from(board) {
             let name = &before.snapshot.tasks()[task].name;
-            let carried_on = board.snapshot.task(name).is_some();
-            let why = match carried_on {
-                true => "the task was changed",
-                false => "the task no longer applies to this host",
-            };
-            let mut event = self.event(EventKind::DriftResolved, now);
-            event.task = Some(name.clone());
-            event.output = Some(why.to_string());
-            effects.push(Effect::Record(event));
+            if before.is_drifted(task) {
+                let why = match board.snapshot.task(name) {
+                    Some(_) => "the task was changed",
+                    None => "the task no longer applies to this host",
+                };
+                let mut event = self.event(EventKind::DriftResolved, now);
+                event.task = Some(name.clone());
+                event.output = Some(why.to_string());
+                effects.push(Effect::Record(event));
+            }
             if before.tasks[task].drift_told {
                 effects.push(Effect::Alert(self.resolved(name, now)));
             }
@@ -388,6 +404,12 @@ impl Machine {
 
     /// Starts the next cycle, if the machine rests and something wants one.
     fn begin_what_waits(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if self.session.is_some() && self.board.is_none() {
+            // Whoever asked should not wait for a commit that may never come.
+            let why = "no commit is in force yet; `fluke get source` tells why";
+            let requests = self.waiting.requests.drain(..);
+            effects.extend(requests.map(|request| ended(request, Some(why.into()))));
+        }
         while self.session.is_some() && matches!(self.phase, Phase::Resting) {
             let Some(cycle) = self.next_cycle(now) else { return };
             self.begin(cycle, now, effects);
@@ -398,12 +420,13 @@ impl Machine {
         let board = self.board.as_ref()?;
         let waiting = &mut self.waiting;
         if std::mem::take(&mut waiting.connect) {
-            waiting.commit = false;
+            (waiting.commit, waiting.everything) = (false, false);
             waiting.steps.clear();
             return Some(Cycle { trigger: Trigger::Connect, scope: Scope::All, request: None });
         }
         if std::mem::take(&mut waiting.commit) {
-            let scope = new_or_failing(board);
+            let everything = std::mem::take(&mut waiting.everything);
+            let scope = if everything { Scope::All } else { new_or_failing(board) };
             return Some(Cycle { trigger: Trigger::Commit, scope, request: None });
         }
         if let Some(request) = waiting.requests.pop_front() {
@@ -418,11 +441,9 @@ impl Machine {
             let trigger = Trigger::Manual { by: request.by.clone() };
             return Some(Cycle { trigger, scope, request: Some(request) });
         }
-        if !waiting.steps.is_empty() {
-            let scope = Scope::Steps(std::mem::take(&mut waiting.steps).into_iter().collect());
-            return Some(Cycle { trigger: Trigger::Watch, scope, request: None });
-        }
+        // What comes with time goes before what the host asks for, which may be without end.
         if self.next_poll.is_some_and(|at| at <= now.instant) {
+            waiting.steps.clear();
             return Some(Cycle { trigger: Trigger::Poll, scope: Scope::All, request: None });
         }
         let due = |task: &usize| board.tasks[*task].retry.is_some_and(|(at, _)| at <= now.instant);
@@ -430,8 +451,15 @@ impl Machine {
             .filter(due)
             .flat_map(|task| board.snapshot.steps_of(task))
             .collect();
-        let cycle = Cycle { trigger: Trigger::Retry, scope: Scope::Steps(retries), request: None };
-        (!matches!(&cycle.scope, Scope::Steps(steps) if steps.is_empty())).then_some(cycle)
+        if !retries.is_empty() {
+            let scope = Scope::Steps(retries);
+            return Some(Cycle { trigger: Trigger::Retry, scope, request: None });
+        }
+        if waiting.steps.is_empty() {
+            return None;
+        }
+        let scope = Scope::Steps(std::mem::take(&mut waiting.steps).into_iter().collect());
+        Some(Cycle { trigger: Trigger::Watch, scope, request: None })
     }
 
     fn begin(&mut self, cycle: Cycle, now: Now, effects: &mut Vec<Effect>) {
@@ -451,11 +479,7 @@ impl Machine {
             let (commit, snapshot) = (board.commit.clone(), board.snapshot.clone());
             effects.push(Effect::Send(ToAgent::Snapshot { commit, snapshot }));
         }
-        let nothing = match &cycle.scope {
-            Scope::All => board.snapshot.step_count() == 0,
-            Scope::Steps(steps) => steps.is_empty(),
-        };
-        if nothing {
+        if indices(&board.snapshot, &cycle.scope).is_empty() {
             cycle.request.into_iter().for_each(|request| effects.push(ended(request, None)));
             return;
         }
@@ -495,6 +519,8 @@ impl Machine {
         for index in indices(&board.snapshot, &cycle.scope) {
             if let Some(state) = board.step_mut(index) {
                 state.last_checked = Some(now.wall);
+                // An agent does one thing at a time: one that answers a check applies nothing.
+                state.update(now.wall, StepState::stop_applying);
             }
         }
         let mut turned = Vec::new();
@@ -799,7 +825,7 @@ fn turn(before: Finding, after: Finding) -> Option<EventKind> {
     }
 }
 
-fn take_fact(state: &mut board::StepState, record: &Record) {
+fn take_fact(state: &mut StepState, record: &Record) {
     match &record.fact {
         Fact::Began { reason } => {
             state.apply = ApplyMark::Applying;

@@ -15,7 +15,7 @@ use fluke_model::time::Timestamp;
 use crate::changes::{Change, Changes};
 use crate::events::EventSink;
 use crate::reconcile::{Progress, Request};
-use crate::registry::Registry;
+use crate::registry::{OrderError, Registry};
 
 /// How many are remembered; the oldest finished ones go first.
 const REMEMBERED: usize = 256;
@@ -70,7 +70,7 @@ impl Reconciles {
         event.task = task.clone();
         event.agent = agents.first().filter(|_| scope == ReconcileScope::Agent).cloned();
         self.events.record(event);
-        self.remember(ReconcileProgress {
+        let progress = ReconcileProgress {
             id: id.clone(),
             scope,
             name,
@@ -79,11 +79,22 @@ impl Reconciles {
             failed: false,
             started: now,
             agents: agents.iter().cloned().map(waiting).collect(),
-        });
+        };
+        if progress.done {
+            self.events.record(finish_event(&progress, now));
+        }
+        self.remember(progress);
         for agent in agents {
             let order = Request { id: id.clone(), by: by.clone(), task: task.clone() };
-            if !self.registry.order(agent.as_str(), order) {
-                self.advance(&id, &agent, now, |agent| agent.state = ReconcileState::Offline);
+            match self.registry.order(agent.as_str(), order) {
+                Ok(()) => {}
+                Err(OrderError::Offline) => {
+                    self.advance(&id, &agent, now, |agent| agent.state = ReconcileState::Offline);
+                }
+                Err(OrderError::TooMany) => {
+                    let error = Some("too many reconciles wait for this agent already".into());
+                    self.note(&id, &agent, Progress::Ended { error }, now);
+                }
             }
         }
         Ok(ReconcileAccepted { id })

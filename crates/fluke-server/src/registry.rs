@@ -37,7 +37,17 @@ struct Inner {
 #[derive(Debug)]
 struct Holder {
     session: SessionId,
-    orders: mpsc::UnboundedSender<Request>,
+    /// Wakes the session; closed when the seat passes to another one.
+    nudge: mpsc::Sender<()>,
+}
+
+/// Why an agent does not take a manual reconcile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderError {
+    /// It is not connected.
+    Offline,
+    /// Too many wait for it already.
+    TooMany,
 }
 
 /// Why an agent does not get the name it wants.
@@ -66,7 +76,7 @@ impl Registry {
         grant_is_valid: impl Fn(Option<&str>) -> bool,
         poll_interval: Duration,
         now: Now,
-    ) -> Result<(Arc<Seat>, mpsc::UnboundedReceiver<Request>), ClaimError> {
+    ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
         let seat = self.seat(hello, grant, poll_interval, now);
         let mut inner = seat.lock();
         if inner.holder.is_some() && inner.machine.hello().instance != hello.instance {
@@ -78,10 +88,11 @@ impl Registry {
             }
             inner.grant = grant.map(str::to_string);
         }
-        let (orders, receiver) = mpsc::unbounded_channel();
-        inner.holder = Some(Holder { session, orders });
+        // One nudge says it all: what waits, waits in the machine.
+        let (nudge, nudged) = mpsc::channel(1);
+        inner.holder = Some(Holder { session, nudge });
         drop(inner);
-        Ok((seat, receiver))
+        Ok((seat, nudged))
     }
 
     fn seat(&self, hello: &Hello, grant: Option<&str>, poll: Duration, now: Now) -> Arc<Seat> {
@@ -137,11 +148,18 @@ impl Registry {
         self.seats().iter().filter_map(of).collect()
     }
 
-    /// Hands a manual reconcile to an agent; false if it is not connected.
-    pub fn order(&self, name: &str, request: Request) -> bool {
-        let Some(seat) = self.find(name) else { return false };
-        let inner = seat.lock();
-        inner.holder.as_ref().is_some_and(|holder| holder.orders.send(request).is_ok())
+    /// Hands a manual reconcile to an agent's machine, which from then on answers for its end.
+    pub fn order(&self, name: &str, request: Request) -> Result<(), OrderError> {
+        let seat = self.find(name).ok_or(OrderError::Offline)?;
+        let mut inner = seat.lock();
+        let Inner { machine, holder, .. } = &mut *inner;
+        let holder = holder.as_ref().ok_or(OrderError::Offline)?;
+        if !machine.ask(request) {
+            return Err(OrderError::TooMany);
+        }
+        // A nudge that is still waiting will do.
+        let _ = holder.nudge.try_send(());
+        Ok(())
     }
 }
 
@@ -177,11 +195,6 @@ impl Seat {
         }
         effects.extend(inner.machine.step(input, now));
         Some((effects, inner.machine.deadline()))
-    }
-
-    /// Notes a sign of life.
-    pub fn seen(&self, now: Now) {
-        self.lock().machine.seen(now);
     }
 }
 

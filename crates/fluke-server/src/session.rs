@@ -15,7 +15,7 @@ use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_u
 
 use crate::changes::Change;
 use crate::outlets::Outlets;
-use crate::reconcile::{Effect, Input, Now, Request, Wanted};
+use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 use crate::source::Desired;
 
@@ -30,8 +30,8 @@ pub struct Session {
     pub hello: Hello,
     /// Where the agent's machine sits.
     pub seat: Arc<Seat>,
-    /// Manual reconciles that are handed to it.
-    pub orders: mpsc::UnboundedReceiver<Request>,
+    /// Says that something waits in the machine; closed when the seat passes to another session.
+    pub nudged: mpsc::Receiver<()>,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// Where what comes of it goes.
@@ -95,8 +95,8 @@ impl Session {
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
                         Err(error) => return End::Lost(error.to_string()),
                     },
-                    order = self.orders.recv() => match order {
-                        Some(request) => break Input::Manual(request),
+                    nudge = self.nudged.recv() => match nudge {
+                        Some(()) => break Input::Wake,
                         None => return End::Replaced,
                     },
                     changed = self.desired.changed() => match (changed, self.wanted()) {

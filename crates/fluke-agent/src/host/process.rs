@@ -101,7 +101,7 @@ impl Command {
 
     /// Names what to put in front of `kill` where this process may not signal the command.
     pub fn deputy(mut self, prefix: Vec<OsString>) -> Self {
-        self.deputy = Some(Deputy { prefix });
+        self.deputy = Some(Deputy { prefix, environment: self.inherited.clone() });
         self
     }
 }
@@ -361,6 +361,8 @@ impl Group {
 #[derive(Debug, Clone)]
 struct Deputy {
     prefix: Vec<OsString>,
+    /// What any command inherits: this process's own holds the agent's token.
+    environment: Environment,
 }
 
 impl Deputy {
@@ -370,6 +372,7 @@ impl Deputy {
         let mut kill = std::process::Command::new(program);
         kill.args(args).args(["kill", "-s"]).arg(&signal.as_str()["SIG".len()..]);
         kill.arg("--").arg(format!("-{group}"));
+        kill.env_clear().envs(self.environment.pairs().iter().map(|(name, value)| (name, value)));
         kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Ok(child) = kill.spawn() {
             reap_aside(child);

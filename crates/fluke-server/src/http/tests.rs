@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventSink, QueueBounds};
-use crate::reconcile::{Effect, Input, Now, Request as Order, Wanted};
+use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -141,12 +141,12 @@ impl Server {
         };
         let registry = &self.app.registry;
         let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, Now::read());
-        let (seat, orders) = claimed.expect("a free name");
+        let (seat, nudged) = claimed.expect("a free name");
         let wanted = self.desired.borrow().as_ref().map(|desired| Wanted {
             commit: desired.commit.clone(),
             snapshot: desired.compiler.snapshot(&hello.labels),
         });
-        let mut agent = Agent { seat, orders, last_check: None };
+        let mut agent = Agent { seat, nudged, last_check: None };
         agent.step(Input::Connected { hello, session: SESSION, wanted });
         agent
     }
@@ -175,7 +175,7 @@ impl Server {
 /// An agent that says what it is told to.
 struct Agent {
     seat: Arc<Seat>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    nudged: mpsc::Receiver<()>,
     last_check: Option<ToAgent>,
 }
 

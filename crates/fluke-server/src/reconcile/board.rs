@@ -101,6 +101,13 @@ impl StepState {
         }
     }
 
+    /// Nothing is under way any more, whatever came of it.
+    pub fn stop_applying(&mut self) {
+        if self.apply == ApplyMark::Applying {
+            self.apply = ApplyMark::None;
+        }
+    }
+
     /// Changes it and notes the time if its status changed with it.
     pub fn update(&mut self, wall: Timestamp, change: impl FnOnce(&mut Self)) {
         let before = self.status();
@@ -130,7 +137,12 @@ impl Board {
         for (position, task) in snapshot.tasks().iter().enumerate() {
             let Some(old) = self.position_of_same(task) else { continue };
             for (to, from) in snapshot.steps_of(position).zip(self.snapshot.steps_of(old)) {
-                next.steps[to.0 as usize] = self.steps[from.0 as usize].clone();
+                let state = &self.steps[from.0 as usize];
+                // The end of an apply that is under way will speak of this board's snapshot: what
+                // came of it, the next check tells.
+                if state.apply != ApplyMark::Applying {
+                    next.steps[to.0 as usize] = state.clone();
+                }
             }
             next.tasks[position] = TaskState { retry: None, ..self.tasks[old].clone() };
         }

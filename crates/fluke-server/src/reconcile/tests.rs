@@ -153,7 +153,8 @@ impl Lab {
 
     fn ask(&mut self, task: Option<&str>) -> Vec<ToAgent> {
         let task = task.map(|task| TaskName::new(task).expect("name"));
-        self.step(Input::Manual(Request { id: "r1".into(), by: "eve".into(), task }))
+        assert!(self.machine.ask(Request { id: "r1".into(), by: "eve".into(), task }));
+        self.step(Input::Wake)
     }
 
     fn kinds(&self) -> Vec<&'static str> {
@@ -267,13 +268,13 @@ fn an_alert_only_task_waits_for_a_human() {
         policy: Policy::AlertOnly,
         remediation_status: RemediationStatus::PendingManual,
     };
-    assert_eq!(lab.alerts, [pending.clone()]);
+    assert_eq!(lab.alerts, std::slice::from_ref(&pending));
 
     for _ in 0..5 {
         assert_eq!(told(&lab.pass(POLL)), ["check all"]);
         assert_eq!(told(&lab.answer(&[])), Vec::<String>::new());
     }
-    assert_eq!(lab.alerts, [pending.clone()], "once per drift, not once per cycle");
+    assert_eq!(lab.alerts, std::slice::from_ref(&pending), "once per drift, not once per cycle");
 
     assert_eq!(told(&lab.ask(Some("certs"))), ["check 0"]);
     assert_eq!(told(&lab.answer(&[])), ["apply 0"]);
@@ -488,4 +489,76 @@ fn polls_are_spread_and_never_late() {
         assert_eq!(told(&lab.pass(wait)), ["check all"]);
     }
     assert!(seen.len() > 40, "not always the same moment");
+}
+
+#[test]
+fn whoever_asks_before_the_first_commit_is_told_so() {
+    let mut lab = Lab::new();
+    lab.step(Input::Connected { hello: hello(), session: SessionId(1), wanted: None });
+    lab.ask(None);
+    let Some(Progress::Ended { error: Some(why) }) = lab.progress.last() else {
+        panic!("still waiting: {:?}", lab.progress);
+    };
+    assert!(why.contains("no commit is in force yet"), "{why}");
+}
+
+#[test]
+fn only_so_many_reconciles_wait_for_one_agent_and_all_of_them_end() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    let request = || Request { id: "r1".into(), by: "eve".into(), task: None };
+    let taken = (0..MAX_REQUESTS * 2).filter(|_| lab.machine.ask(request())).count();
+    assert_eq!(taken, MAX_REQUESTS);
+    lab.step(Input::Disconnected { why: "test".into() });
+    let ended = |progress: &&Progress| matches!(progress, Progress::Ended { error: Some(_) });
+    assert_eq!(lab.progress.iter().filter(ended).count(), MAX_REQUESTS);
+}
+
+#[test]
+fn an_offline_repair_that_a_commit_overtakes_does_not_look_under_way_for_ever() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    let repair = |lab: &Lab, id, fact| Record {
+        id: RecordId(id),
+        at: lab.now.wall,
+        instruction: None,
+        snapshot: wanted("c1", &[quiet("a")]).snapshot.hash(),
+        commit: CommitId::new("c1"),
+        task: TaskName::new("a").expect("name"),
+        step: StepAddress::new("shell", "s0").expect("address"),
+        index: StepIndex(0),
+        trigger: Trigger::Offline,
+        fact,
+    };
+    let began = repair(&lab, 1, Fact::Began { reason: "drifted".into() });
+    lab.step(Input::Message(ToServer::Record(began)));
+    assert_eq!(lab.machine.drift()[0].status, StepStatus::Applying);
+    assert_eq!(told(&lab.commit("c2", &[quiet("a"), quiet("b")])), ["snapshot", "check all"]);
+    let output = Output::from_text("");
+    let ended = Fact::Ended { outcome: Outcome::Success, duration_ms: 1, output };
+    let ended = repair(&lab, 2, ended);
+    lab.step(Input::Message(ToServer::Record(ended)));
+    lab.answer(&[ok(0), ok(1)]);
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn a_told_drift_is_taken_back_even_if_the_last_check_could_not_tell() {
+    let mut lab = Lab::with(&[task("certs", Policy::AlertOnly, &["x"])]);
+    lab.answer(&[off(0)]);
+    lab.pass(POLL);
+    lab.answer(&[unsure(0)]);
+    lab.commit("c2", &[]);
+    assert_eq!(lab.alerts.last(), Some(&News::DriftResolved));
+}
+
+#[test]
+fn what_keeps_changing_on_the_host_does_not_hold_up_the_poll() {
+    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
+    lab.answer(&[ok(0), ok(1)]);
+    let snapshot = lab.machine.board.as_ref().expect("a snapshot").snapshot.hash();
+    let look = || ToServer::LookAgain { snapshot, steps: vec![StepIndex(0)] };
+    assert_eq!(told(&lab.step(Input::Message(look()))), ["check 0"]);
+    lab.step(Input::Message(look()));
+    lab.now.instant += POLL;
+    assert_eq!(told(&lab.answer(&[])), ["check all"]);
+    assert_eq!(told(&lab.answer(&[])), Vec::<String>::new(), "which looked at it as well");
 }

@@ -1,1 +1,84 @@
+//! Who gets a seat, and what becomes of orders when it changes hands.
 
+use fluke_model::id::InstanceId;
+use fluke_model::label::Labels;
+use fluke_model::message::NodeType;
+
+use super::*;
+use crate::reconcile::Progress;
+
+const POLL: Duration = Duration::from_secs(60);
+
+fn hello(instance: u64) -> Hello {
+    Hello {
+        name: AgentName::new("web-1").expect("name"),
+        labels: Labels::default(),
+        version: "0.1.0".into(),
+        executors: vec![],
+        node_type: NodeType::Worker,
+        snapshot: None,
+        instance: InstanceId(instance),
+    }
+}
+
+/// Claims a seat and connects.
+fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>, Vec<Effect>) {
+    let (seat, nudged) = claim(registry, 1, session).expect("a free name");
+    let session = SessionId(session);
+    let connected = Input::Connected { hello: hello(1), session, wanted: None };
+    let (effects, _) = seat.step(session, connected, Now::read()).expect("seated");
+    (seat, nudged, effects)
+}
+
+fn claim(
+    registry: &Registry,
+    instance: u64,
+    session: u64,
+) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
+    registry.claim(&hello(instance), SessionId(session), None, |_| true, POLL, Now::read())
+}
+
+fn request(id: &str) -> Request {
+    Request { id: id.into(), by: "eve".into(), task: None }
+}
+
+fn ended(effects: &[Effect]) -> Vec<&str> {
+    let ended = effects.iter().filter_map(|effect| match effect {
+        Effect::Progress { id, progress: Progress::Ended { .. } } => Some(id.as_str()),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[test]
+fn an_order_that_the_session_never_got_to_ends_with_it() {
+    let registry = Registry::default();
+    let (seat, _nudged, _) = connect(&registry, 1);
+    registry.order("web-1", request("r1")).expect("connected");
+    let gone = Input::Disconnected { why: "test".into() };
+    let (effects, _) = seat.step(SessionId(1), gone, Now::read()).expect("seated");
+    assert_eq!(ended(&effects), ["r1"]);
+    assert_eq!(registry.order("web-1", request("r2")), Err(OrderError::Offline));
+}
+
+#[test]
+fn an_order_to_a_session_that_is_replaced_ends_and_its_late_end_changes_nothing() {
+    let registry = Registry::default();
+    let (old, mut nudged, _) = connect(&registry, 1);
+    registry.order("web-1", request("r1")).expect("connected");
+    let (_seat, _nudged, effects) = connect(&registry, 2);
+    assert_eq!(ended(&effects), ["r1"]);
+    nudged.try_recv().expect("the order's");
+    assert!(nudged.try_recv().is_err(), "closed: the old session knows that it is replaced");
+    let gone = Input::Disconnected { why: "late".into() };
+    assert!(old.step(SessionId(1), gone, Now::read()).is_none());
+    registry.order("web-1", request("r2")).expect("still connected");
+}
+
+#[test]
+fn another_agent_does_not_get_a_name_that_is_taken() {
+    let registry = Registry::default();
+    let (_seat, _nudged, _) = connect(&registry, 1);
+    let taken = ClaimError::Taken(AgentName::new("web-1").expect("name"));
+    assert_eq!(claim(&registry, 2, 2).expect_err("taken"), taken);
+}

@@ -1,5 +1,7 @@
 //! `fluke agent`
 
+use std::time::Duration;
+
 use fluke_model::message::NodeType;
 use fluke_wire::client::{ClientTls, Target};
 
@@ -11,6 +13,9 @@ use crate::diagnostics;
 use crate::failure::Failure;
 use crate::logging;
 use crate::screen::{self, Style};
+
+/// How long a command may go on when the agent is told to stop; less than systemd waits.
+const STOP_GRACE: Duration = Duration::from_secs(60);
 
 /// Runs the agent until it is told to stop.
 pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
@@ -91,6 +96,7 @@ fn work(config: AgentConfig) -> Result<(), Failure> {
             run_as: config.allow.run_as,
         },
         parallel_checks: parallel_checks(),
+        stop_grace: STOP_GRACE,
     };
     in_one_thread(async {
         let mut signals = Signals::listen()?;

@@ -112,6 +112,7 @@ fn agent(
         command_timeout: Duration::from_secs(300),
         allow: Allow::default(),
         parallel_checks: parallel_checks(),
+        stop_grace: Duration::ZERO,
     })
 }
 

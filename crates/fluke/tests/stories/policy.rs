@@ -69,13 +69,9 @@ async fn a_drift_is_told_once_however_many_cycles_see_it() {
     let host = fleet.join("web-1", "").await;
     fleet.commit("certificates", &certificates(&fleet.root("web-1"), "alert_only")).await;
     receiver.arrive(1).await;
-    let checks = || {
-        let detail = fleet.server().registry.agent("web-1").expect("known");
-        detail.task_details.first().and_then(|task| task.steps[0].last_checked)
-    };
     for _ in 0..4 {
-        let before = checks();
-        fleet.until("another cycle has passed", |_| checks() != before).await;
+        let before = fleet.last_checked("web-1");
+        fleet.until("another cycle has passed", |fleet| fleet.last_checked("web-1") > before).await;
     }
     assert_eq!(receiver.told(), ["drift_detected pending_manual"]);
     host.write("cert", "by hand");

@@ -15,6 +15,7 @@ use fluke_model::id::CommitId;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use fluke_model::status::{Status, StepStatus};
+use fluke_model::time::Timestamp;
 use fluke_server::events::EventQuery;
 use fluke_server::git::{Branch, GitConfig, RemoteUrl};
 use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
@@ -160,7 +161,7 @@ impl Fleet {
     }
 
     /// What a forge sends after a push.
-    async fn push(&self, commit: &CommitId) {
+    pub async fn push(&self, commit: &CommitId) {
         let url = format!("http://{}/webhooks/git", self.server().http);
         let body = serde_json::json!({ "ref": "refs/heads/main", "after": commit.as_str() });
         let answer = reqwest::Client::builder()
@@ -241,6 +242,13 @@ impl Fleet {
         let of =
             |event: &&Arc<Event>| event.agent.as_ref().is_some_and(|name| name.as_str() == agent);
         self.events(&[EventKind::ApplyStarted]).await.iter().filter(of).count()
+    }
+
+    /// When the agent's steps were last checked.
+    pub fn last_checked(&self, agent: &str) -> Option<Timestamp> {
+        let detail = self.server().registry.agent(agent)?;
+        let steps = detail.task_details.iter().flat_map(|task| &task.steps);
+        steps.filter_map(|step| step.last_checked).min()
     }
 
     /// Runs the real program against this server.

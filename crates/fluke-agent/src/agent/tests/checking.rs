@@ -35,6 +35,21 @@ async fn the_server_is_told_what_changed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_snapshot_that_comes_back_is_told_of_anew() {
+    let mut hall = Hall::open().await;
+    let _host = Host::running(hall.address);
+    let one = one_task(vec![step("fine", "true", "true")]);
+    let other = snapshot(vec![]);
+    let mut guest = hall.next_guest().await;
+    guest.give(&one).await;
+    guest.check(&one).await;
+    guest.give(&other).await;
+    guest.give(&one).await;
+    // For the server the first answer came too late to count.
+    assert_eq!(verdicts(&guest.check(&one).await), [(0, "ok")]);
+}
+
+#[tokio::test]
 async fn only_the_steps_that_were_asked_for_are_looked_at() {
     let mut hall = Hall::open().await;
     let host = Host::running(hall.address);

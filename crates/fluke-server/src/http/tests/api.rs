@@ -118,8 +118,7 @@ async fn a_reconcile_is_asked_for_and_followed_and_names_who_asked() {
     assert_eq!(answer.status, 202, "{}", answer.text);
     let id = answer.json()["id"].as_str().expect("an id").to_string();
     assert_eq!(answer.headers["location"], format!("/api/v1/reconcile/{id}").as_str());
-    let order = agent.orders.recv().await.expect("an order");
-    assert_eq!((order.id, &*order.by), (id.clone(), "ana via api token #2"));
+    agent.nudged.recv().await.expect("it is woken");
 
     let path = format!("http://x/api/v1/reconcile/{id}");
     let progress = Answer::of(server.local.get(path)).await.json();
@@ -129,10 +128,14 @@ async fn a_reconcile_is_asked_for_and_followed_and_names_who_asked() {
     );
 
     let local = server.local.post("http://x/api/v1/reconcile").json(&json!({"scope": "all"}));
-    assert_eq!(Answer::of(local).await.status, 202);
+    let answer = Answer::of(local).await;
+    assert_eq!(answer.status, 202);
+    agent.nudged.recv().await.expect("it is woken");
+    let id = answer.json()["id"].as_str().expect("an id").to_string();
+    let path = format!("http://x/api/v1/reconcile/{id}");
+    let progress = Answer::of(server.local.get(path)).await.json();
     let uid = nix::unistd::getuid();
-    let order = agent.orders.recv().await.expect("an order");
-    assert_eq!(order.by, format!("somebody via socket (uid {uid})"));
+    assert_eq!(progress["by"], format!("somebody via socket (uid {uid})"));
 
     let unknown = server.local.get("http://x/api/v1/reconcile/nothing");
     assert_eq!(Answer::of(unknown).await.problem().0, 404);
