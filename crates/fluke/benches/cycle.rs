@@ -62,7 +62,7 @@ async fn satisfied_checks() {
         let before = fleet.last_checked("web-1");
         let start = Instant::now();
         let request = Request { id: "bench".into(), by: "bench".into(), task: None };
-        assert!(fleet.server().registry.order("web-1", request), "the agent is connected");
+        fleet.server().registry.order("web-1", request).expect("the agent is connected");
         fleet.until("the cycle is over", |fleet| fleet.last_checked("web-1") > before).await;
         loops.push(start.elapsed());
     }
