@@ -64,7 +64,7 @@ impl Failure {
         while let Some(error) = cause {
             let text = error.to_string();
             // Wrappers like to repeat the text of what they wrap.
-            if !story.causes.last().unwrap_or(&story.what).ends_with(&text) {
+            if !story.causes.last().unwrap_or(&story.what).contains(&text) {
                 story.causes.push(text);
             }
             cause = error.source();

@@ -58,7 +58,9 @@ fn the_model_and_the_language_are_pure() {
 fn only_the_host_and_git_start_processes() {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
-    for name in ["fluke-model", "fluke-manifest", "fluke-wire", "fluke-server", "fluke-agent", "fluke"] {
+    for name in
+        ["fluke-model", "fluke-manifest", "fluke-wire", "fluke-server", "fluke-agent", "fluke"]
+    {
         collect(&crates.join(name).join("src"), &mut sources);
     }
     let may = ["fluke-agent/src/host", "fluke-server/src/git"];
