@@ -42,7 +42,7 @@ fn load(args: &AgentArgs, colour: Colour) -> Result<AgentConfig, Failure> {
         }
     };
     let told = |problem: AgentProblem| {
-        let is_usage = args.config.is_none() || matches!(problem, AgentProblem::Flag { .. });
+        let is_usage = matches!(problem, AgentProblem::Flag { .. });
         Failure::from_error(&problem).help(problem.help()).usage(is_usage)
     };
     file.with_flags(args, config::environment("FLUKE_TOKEN"))
