@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fluke_model::event::{Event, EventId, EventKind};
-use fluke_model::status::Status;
+use fluke_model::status::{Status, StepStatus};
 use fluke_model::verdict::Outcome;
 use fluke_server::changes::{Change, Changes};
 use fluke_server::events::EventQuery;
@@ -156,15 +156,22 @@ impl Narrator {
         }
         self.calm = true;
         let drift = self.registry.drift();
-        match drift.first() {
-            None => self.line(Paint::Green, "in sync", "this machine is as the manifests say")?,
-            Some(first) => {
+        let not_so = format!("{} not as the manifests say", count(drift.len(), "step"));
+        let failed = drift.iter().find(|entry| has_failed(entry.status));
+        match (failed, drift.first()) {
+            (Some(failed), _) => {
+                let told = format!("{not_so}; see `fluke describe agent {}`", failed.agent);
+                self.line(Paint::Red, "failed", &told)?;
+            }
+            (None, Some(first)) => {
                 let told = format!(
-                    "{} not as the manifests say; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
-                    count(drift.len(), "step"),
+                    "{not_so}; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
                     first.task
                 );
                 self.line(Paint::Yellow, "drifted", &told)?;
+            }
+            (None, None) => {
+                self.line(Paint::Green, "in sync", "this machine is as the manifests say")?
             }
         }
         self.break_something()
@@ -220,6 +227,11 @@ impl Narrator {
             sanitise::block(output).lines().map(|line| format!("           | {line}\n")).collect();
         screen::print(&quoted)
     }
+}
+
+/// Whether reconciling once more would hardly help.
+fn has_failed(status: StepStatus) -> bool {
+    matches!(status, StepStatus::Failed | StepStatus::AppliedButDrifted)
 }
 
 fn place(event: &Event) -> String {
