@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::executor::{Allow, Executors, Settings};
 use crate::host::environment::Environment;
 use crate::host::process::Stop;
-use crate::host::{Host, users};
+use crate::host::{Host, orphans, users};
 use crate::journal::Entry;
 use crate::session::{self, Connector, Event};
 use crate::state::offline::Offline;
@@ -134,7 +134,15 @@ pub async fn run(
     shutdown: impl Future,
     status: impl Fn(AgentStatus),
 ) -> Result<(), AgentError> {
-    let store = Store::open(&config.state_dir, now())?;
+    let mut store = Store::open(&config.state_dir, now())?;
+    if let Some(mark) = store.left_behind() {
+        // An apply that is still under way must not meet a second one.
+        let commands = orphans::end(mark).await;
+        if commands > 0 {
+            tracing::warn!(commands, "ended what an agent that was killed had begun");
+        }
+    }
+    store.begin_run();
     let mut agent = Agent::new(config, store, status);
     let mut shutdown = std::pin::pin!(async {
         shutdown.await;
@@ -226,7 +234,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn new(config: AgentConfig, store: Store, status: S) -> Self {
         let (stop, stopped) = Stop::new();
         let host = Host {
-            environment: Environment::of_this_process(config.target.token.expose()),
+            environment: Environment::of_this_process(config.target.token.expose())
+                .with(orphans::MARK, store.run()),
             home: users::own_home(),
             stop: stopped,
         };

@@ -7,6 +7,7 @@
 //! | `snapshot.json` | what the host should be, and under which commit |
 //! | `settings.json` | what the server said about its ways             |
 //! | `journal`       | records that the server has not acknowledged    |
+//! | `run`           | the mark of its commands, while an agent lives  |
 //!
 //! Only opening can fail. Later a disk that is full or read-only costs what a crash would lose, no
 //! more: everything is in memory as well, is said once, and is written when it can be.
@@ -76,6 +77,10 @@ pub struct Store {
     held: Option<Arc<Held>>,
     settings: Settings,
     journal: Journal,
+    /// The mark of this agent's commands.
+    run: String,
+    /// The mark of the commands of one that did not end in order.
+    left_behind: Option<String>,
     /// The journal's file, while it is good to be added to.
     file: Option<File>,
     file_size: u64,
@@ -91,6 +96,7 @@ struct Unwritten {
     snapshot: bool,
     settings: bool,
     journal: bool,
+    run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,8 +122,9 @@ impl Store {
         let identity: Option<Identity> = load(&dir.join("identity.json"));
         let instance = match identity {
             Some(identity) => identity.instance,
-            None => new_instance()?,
+            None => InstanceId(random()?),
         };
+        let left_behind = read_or_set_aside(&dir.join("run"));
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
         let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
@@ -129,6 +136,8 @@ impl Store {
             held,
             settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
             journal,
+            run: format!("{:016x}", random()?),
+            left_behind: left_behind.and_then(|mark| String::from_utf8(mark).ok()),
             file: None,
             file_size: 0,
             unwritten: Unwritten {
@@ -145,6 +154,30 @@ impl Store {
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
         self.instance
+    }
+
+    /// The mark of commands that an agent which did not end in order may have left.
+    pub fn left_behind(&self) -> Option<&str> {
+        self.left_behind.as_deref()
+    }
+
+    /// Keeps the mark of this agent's commands until [`Store::end_run`].
+    pub fn begin_run(&mut self) {
+        self.unwritten.run = true;
+        self.write();
+    }
+
+    /// The mark of this agent's commands.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The agent ends in order: none of its commands is under way.
+    pub fn end_run(&mut self) {
+        self.unwritten.run = false;
+        self.write();
+        // At worst the next agent looks for what is not there.
+        let _ = files::remove(&self.dir.join("run"));
     }
 
     /// What the host should be.
@@ -210,8 +243,8 @@ impl Store {
 
     /// Whether something is only in memory, so that [`Store::write`] is worth another try.
     pub fn is_behind(&self) -> bool {
-        let Unwritten { identity, snapshot, settings, journal } = self.unwritten;
-        identity || snapshot || settings || journal
+        let Unwritten { identity, snapshot, settings, journal, run } = self.unwritten;
+        identity || snapshot || settings || journal || run
     }
 
     /// Writes what is only in memory. Says once that it cannot be, and once that it can again.
@@ -247,6 +280,10 @@ impl Store {
             let identity = Identity { instance: self.instance };
             files::replace(&dir.join("identity.json"), &to_json(&identity)?)?;
             unwritten.identity = false;
+        }
+        if unwritten.run {
+            files::replace(&dir.join("run"), self.run.as_bytes())?;
+            unwritten.run = false;
         }
         if unwritten.settings {
             files::replace(&dir.join("settings.json"), &to_json(&self.settings)?)?;
@@ -325,9 +362,8 @@ fn set_aside(path: &Path, problem: &str) {
     }
 }
 
-fn new_instance() -> Result<InstanceId, StoreError> {
-    let random = getrandom::u64();
-    random.map(InstanceId).map_err(|error| StoreError::Random { reason: error.to_string() })
+fn random() -> Result<u64, StoreError> {
+    getrandom::u64().map_err(|error| StoreError::Random { reason: error.to_string() })
 }
 
 /// Whether the disk is at fault, rather than somebody's rights.

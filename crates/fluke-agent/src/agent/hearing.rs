@@ -202,7 +202,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             let _ = timeout(LAST_WORDS, self.take_leave()).await;
         }
         self.connection.shutdown().await;
-        self.store.write();
+        self.store.end_run();
     }
 
     async fn take_leave(&mut self) {

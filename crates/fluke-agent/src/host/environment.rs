@@ -59,6 +59,13 @@ impl Environment {
         Self(Arc::new(pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect()))
     }
 
+    /// The same, but for one variable.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut pairs: Vec<_> = self.0.iter().filter(|(key, _)| key != name).cloned().collect();
+        pairs.push((name.into(), value.into()));
+        Self(Arc::new(pairs))
+    }
+
     /// The value of `name`.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
         let name = name.as_ref();

@@ -42,6 +42,12 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
+/// Removes `path`, for good.
+pub fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)?;
+    sync_dir_of(path)
+}
+
 /// Puts a damaged file aside as `NAME.corrupt-N`, and returns where it is.
 pub fn quarantine(path: &Path) -> io::Result<PathBuf> {
     let name = |n: u32| beside(path, &format!(".corrupt-{n}"));

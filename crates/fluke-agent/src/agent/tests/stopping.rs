@@ -97,6 +97,24 @@ async fn an_agent_that_dies_leaves_no_process_and_its_successor_tells() {
     assert!(matches!(told.fact, Fact::Ended { outcome: Outcome::Interrupted, .. }));
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_outlived_a_killed_agent_is_ended_by_its_successor() {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    let mut host = Host::running(([127, 0, 0, 1], 1).into());
+    host.until(|status| matches!(status, AgentStatus::Unreachable { .. })).await;
+    host.crash().await;
+    let run = std::fs::read_to_string(host.config.state_dir.join("run")).expect("noted");
+    let mut command = std::process::Command::new("/bin/bash");
+    command.args(["-c", "sleep 60; true"]).env("FLUKE_RUN", run).process_group(0);
+    let mut left = command.spawn().expect("bash");
+    host.start();
+    host.until(|status| matches!(status, AgentStatus::Connecting)).await;
+    assert_eq!(left.wait().expect("ours").signal(), Some(9));
+    host.stop().await;
+    assert!(!host.config.state_dir.join("run").exists(), "nothing to look for next time");
+}
+
 #[tokio::test]
 async fn an_agent_without_a_server_stops_at_once() {
     let mut host = Host::running(([127, 0, 0, 1], 1).into());
