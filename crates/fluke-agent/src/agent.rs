@@ -65,6 +65,8 @@ pub struct AgentConfig {
     pub allow: Allow,
     /// How many checks run at once.
     pub parallel_checks: usize,
+    /// How long a command that puts something right may go on when the agent is told to stop.
+    pub stop_grace: Duration,
 }
 
 /// What an agent is doing, for those who watch it.
@@ -164,6 +166,9 @@ struct Agent<S> {
     /// Tells running commands that the agent stops.
     stop: watch::Sender<bool>,
     stopping: bool,
+    stop_grace: Duration,
+    /// When a command that still runs is taken along.
+    hurry_at: Option<Instant>,
 
     connection: JoinSet<()>,
     events: mpsc::Receiver<Event>,
@@ -216,6 +221,7 @@ enum Done {
 /// What the loop waits for.
 enum Happening {
     Shutdown,
+    OutOfPatience,
     Session(Event),
     Worked(Result<Done, JoinError>),
     Sent,
@@ -265,6 +271,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             work: JoinSet::new(),
             stop,
             stopping: false,
+            stop_grace: config.stop_grace,
+            hurry_at: None,
             connection,
             events,
             session: None,
@@ -299,6 +307,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             Some(done) = work.join_next() => Happening::Worked(done),
             Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
             Some(step) = watched.next() => Happening::Noticed(step),
+            () = sleep_until(self.hurry_at.unwrap_or(self.write_again)), if self.hurry_at.is_some() => {
+                Happening::OutOfPatience
+            }
             () = sleep_until(look.unwrap_or(self.write_again)), if look.is_some() => {
                 Happening::TimeToLook
             }
@@ -309,6 +320,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn handle(&mut self, happening: Happening) {
         match happening {
             Happening::Shutdown => self.shut_down(),
+            Happening::OutOfPatience => self.hurry(),
             Happening::Session(event) => self.heard(event),
             Happening::Worked(done) => self.worked(done),
             Happening::Sent => {}

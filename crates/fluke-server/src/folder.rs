@@ -222,6 +222,11 @@ impl Scan {
             Ok(id) => {
                 self.entries.push(TreeEntry { path: path.into(), kind: EntryKind::File, id });
             }
+            // It is there, and whoever needs its content is told why it cannot be had.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let id = Hash256::of(error.to_string().as_bytes()).to_string().into();
+                self.entries.push(TreeEntry { path: path.into(), kind: EntryKind::File, id });
+            }
             Err(error) => self.skip(&path, &error),
         }
     }

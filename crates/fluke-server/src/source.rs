@@ -384,17 +384,22 @@ impl Files {
             Self::Git(tree) => tree.skipped(),
             Self::Folder(tree) => tree.skipped(),
         };
-        let mut warnings: Vec<_> = skipped
-            .iter()
-            .take(NAMED_SKIPPED)
-            .map(|name| about_file(name, Severity::Warning, "this file is left out".to_string()))
-            .collect();
-        if let Some(more) = skipped.len().checked_sub(NAMED_SKIPPED + 1) {
-            let message = format!("{} more files are left out", more + 1);
-            warnings.push(about_file("", Severity::Warning, message));
-        }
-        warnings
+        left_out(skipped)
     }
+}
+
+/// Warnings about what a tree left out; the first of them by name.
+pub fn left_out(skipped: &[String]) -> Vec<Diagnostic> {
+    let mut warnings: Vec<_> = skipped
+        .iter()
+        .take(NAMED_SKIPPED)
+        .map(|name| about_file(name, Severity::Warning, "this file is left out".to_string()))
+        .collect();
+    if let Some(more) = skipped.len().checked_sub(NAMED_SKIPPED + 1) {
+        let message = format!("{} more files are left out", more + 1);
+        warnings.push(about_file("", Severity::Warning, message));
+    }
+    warnings
 }
 
 fn about_file(file: &str, severity: Severity, message: String) -> Diagnostic {

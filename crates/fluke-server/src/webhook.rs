@@ -32,7 +32,7 @@ pub enum Webhook {
 pub struct Push {
     /// Without `refs/heads/`.
     pub branch: String,
-    /// None where the branch was deleted.
+    /// None where the branch was deleted, or the sender does not say.
     pub commit: Option<CommitId>,
 }
 
@@ -139,7 +139,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 #[derive(Deserialize)]
 struct PushBody {
     r#ref: String,
-    after: String,
+    after: Option<String>,
 }
 
 fn read_push(body: &[u8]) -> Result<Webhook, WebhookError> {
@@ -148,14 +148,18 @@ fn read_push(body: &[u8]) -> Result<Webhook, WebhookError> {
     let Some(branch) = body.r#ref.strip_prefix("refs/heads/") else {
         return Ok(Webhook::Ignored { what: format!("`{}`", body.r#ref.escape_debug()) });
     };
-    let is_id = matches!(body.after.len(), 40 | 64)
-        && body.after.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let commit = body.after.map(read_commit).transpose()?.flatten();
+    Ok(Webhook::Push(Push { branch: branch.to_string(), commit }))
+}
+
+/// None for the id that stands for no commit.
+fn read_commit(id: String) -> Result<Option<CommitId>, WebhookError> {
+    let is_id = matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_id {
         return Err(WebhookError::Malformed("`after` is not a commit id".to_string()));
     }
-    let deleted = body.after.bytes().all(|byte| byte == b'0');
-    let commit = (!deleted).then(|| CommitId::new(body.after.to_ascii_lowercase()));
-    Ok(Webhook::Push(Push { branch: branch.to_string(), commit }))
+    let is_none = id.bytes().all(|byte| byte == b'0');
+    Ok((!is_none).then(|| CommitId::new(id.to_ascii_lowercase())))
 }
 
 #[cfg(test)]

@@ -100,9 +100,13 @@ pub enum Command {
     ///
     /// Flags win over the file. A token in an argument list can be seen by every user of the
     /// host: prefer FLUKE_TOKEN or the file.
-    #[command(after_help = "Examples:
+    #[command(
+        override_usage = "fluke agent --config <FILE> [OPTIONS]
+       fluke agent --url <URL> [OPTIONS]",
+        after_help = "Examples:
   fluke agent --config /etc/fluke/agent.hcl
-  FLUKE_TOKEN=… fluke agent --url grpcs://fluke.example:7070 --label role=web")]
+  FLUKE_TOKEN=… fluke agent --url grpcs://fluke.example:7070 --label role=web"
+    )]
     Agent(AgentArgs),
     /// Show agents, drift, events, tasks or the source
     #[command(after_help = "Examples:
@@ -246,7 +250,7 @@ pub struct EventsArgs {
     #[arg(long, value_name = "KIND", value_parser = event_kind)]
     pub kind: Option<EventKind>,
     /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub limit: u32,
 }
 

@@ -11,6 +11,12 @@ pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
     render::to_text(diagnostics, style.colours)
 }
 
+/// All of them on one line, for a log.
+pub fn one_line(diagnostics: &[Diagnostic]) -> String {
+    let line = |d: &Diagnostic| format!("{}:{}:{}: {}", d.file, d.line, d.column, d.message);
+    diagnostics.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
 /// `2 errors and 1 warning in 1 of 14 files`
 pub fn sum(diagnostics: &[Diagnostic], files: usize) -> String {
     let of = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();

@@ -9,7 +9,7 @@ use crate::sanitise;
 /// The end of a command that did not do what it was asked to.
 #[derive(Debug)]
 pub enum Failure {
-    /// To be told on stderr; exit code 1.
+    /// To be told on stderr; exit code 1, or 2 for wrong usage.
     Told(Box<Story>),
     /// Everything there is to say has been printed; exit code 1.
     Shown,
@@ -23,12 +23,14 @@ pub struct Story {
     what: String,
     causes: Vec<String>,
     help: Option<String>,
+    is_usage: bool,
 }
 
 impl Failure {
     /// A failure without a cause.
     pub fn new(what: impl Into<String>) -> Self {
-        Self::Told(Box::new(Story { what: what.into(), causes: Vec::new(), help: None }))
+        let (causes, help, is_usage) = (Vec::new(), None, false);
+        Self::Told(Box::new(Story { what: what.into(), causes, help, is_usage }))
     }
 
     /// A failure told by an error and the errors beneath it.
@@ -49,12 +51,20 @@ impl Failure {
         self
     }
 
+    /// The command was not called as it should be, if `is_usage`.
+    pub fn usage(mut self, is_usage: bool) -> Self {
+        if let Self::Told(story) = &mut self {
+            story.is_usage = is_usage;
+        }
+        self
+    }
+
     fn because_all(mut self, mut cause: Option<&dyn Error>) -> Self {
         let Self::Told(story) = &mut self else { return self };
         while let Some(error) = cause {
             let text = error.to_string();
             // Wrappers like to repeat the text of what they wrap.
-            if !story.causes.last().unwrap_or(&story.what).ends_with(&text) {
+            if !story.causes.last().unwrap_or(&story.what).contains(&text) {
                 story.causes.push(text);
             }
             cause = error.source();
@@ -65,6 +75,7 @@ impl Failure {
     /// The code for the shell.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Self::Told(story) if story.is_usage => ExitCode::from(2),
             Self::Told(_) | Self::Shown => ExitCode::FAILURE,
             Self::ReaderGone => ExitCode::SUCCESS,
         }

@@ -65,12 +65,20 @@ impl LogFormat {
 
 /// Starts to log; a second call changes nothing.
 pub fn start(config: LogConfig) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(config.level.filter()));
+    start_with(config.level.filter(), config.format);
+}
+
+/// Starts to log what goes wrong, but not what becomes of manifests: that is told otherwise.
+pub fn start_beside_narrator() {
+    start_with("warn,fluke_server::source=error", LogFormat::Text);
+}
+
+fn start_with(filter: &str, format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // Another logger that is there already is as good.
-    let _ = match config.format {
+    let _ = match format {
         LogFormat::Json => logs.json().flatten_event(true).with_timer(SystemTime).try_init(),
         // The journal has its own clock.
         LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => {

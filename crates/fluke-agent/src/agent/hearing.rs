@@ -170,11 +170,30 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
+    /// Takes nothing up any more. What is being put right may come to its end, within bounds:
+    /// half an installation is worse than a late one.
     pub(super) fn shut_down(&mut self) {
         self.stopping = true;
         self.tell(AgentStatus::Stopping);
-        self.stop.send_replace(true);
         self.abandon_checks();
+        match &self.activity {
+            Activity::Acting(..) | Activity::Verifying(..) if !self.stop_grace.is_zero() => {
+                tracing::info!(grace = ?self.stop_grace, "stopping when the command that runs has ended");
+                self.hurry_at = Some(Instant::now() + self.stop_grace);
+            }
+            _ => self.hurry(),
+        }
+    }
+
+    /// Takes running commands along.
+    pub(super) fn hurry(&mut self) {
+        self.hurry_at = None;
+        self.stop.send_replace(true);
+    }
+
+    /// Whether running commands were told to stop.
+    pub(super) fn is_hurried(&self) -> bool {
+        *self.stop.borrow()
     }
 
     /// Lets the server know what it can still be told, within bounds.

@@ -162,7 +162,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn applied(&mut self, acting: Acting, cause: Cause, began: Instant, applied: Applied) {
         let held = acting.held().clone();
         match acting.ended(applied, began.elapsed()) {
-            Acted::Verify(verifying) if self.stopping => {
+            Acted::Verify(verifying) if self.is_hurried() => {
                 self.acted(&held, &cause, verifying.interrupted(began.elapsed()));
             }
             Acted::Verify(verifying) => {
@@ -176,7 +176,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn verified(&mut self, verifying: Verifying, cause: Cause, began: Instant, verdict: Verdict) {
         let held = verifying.held().clone();
         let took = began.elapsed();
-        if self.stopping {
+        if self.is_hurried() {
             return self.acted(&held, &cause, verifying.interrupted(took));
         }
         let (facts, processing) = verifying.found(verdict, took);

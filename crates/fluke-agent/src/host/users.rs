@@ -82,10 +82,10 @@ pub fn own_name() -> String {
 /// The home of the user that this process acts as; `/` where it has none.
 pub fn own_home() -> PathBuf {
     let set = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    set.unwrap_or_else(|| match User::from_uid(Uid::effective()) {
-        Ok(Some(user)) => user.dir,
-        _ => PathBuf::from("/"),
-    })
+    let known = || User::from_uid(Uid::effective()).ok().flatten().map(|user| user.dir);
+    // Users of daemons are often given a home that was never made.
+    let home = set.or_else(known).filter(|home| home.is_dir());
+    home.unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// Whether this process may become any user.

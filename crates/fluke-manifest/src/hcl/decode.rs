@@ -153,9 +153,12 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     fn missing<T>(&mut self, field: &Field<T>) {
-        let message = format!("{} needs the attribute `{}`", self.name, field.name);
-        let problem = Problem::new(self.header, message);
+        let problem = Problem::new(self.header, self.needs(field.name));
         self.problems.push(problem.help(format!("add `{} = …`: {}", field.name, field.expected)));
+    }
+
+    fn needs(&self, attribute: &str) -> String {
+        format!("{} needs the attribute `{attribute}`", self.name)
     }
 
     fn take(&mut self, name: &'static str) -> Option<&'b Attribute> {
@@ -251,9 +254,10 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     /// Reports everything that was not taken.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
         for attribute in &self.body.attributes {
             if !self.attributes.contains(&&*attribute.name.text) {
+                self.forgive_missing(&attribute.name.text);
                 self.problems.push(self.unknown_attribute(attribute));
             }
         }
@@ -261,6 +265,15 @@ impl<'b, 'p> Fields<'b, 'p> {
             if !self.blocks.contains(&&*block.kind.text) {
                 self.problems.push(self.unknown_block(block));
             }
+        }
+    }
+
+    /// A required attribute that is only misspelt is one mistake, not two.
+    fn forgive_missing(&mut self, written: &str) {
+        if let Some(meant) = self.meant(written, &self.attributes) {
+            let needs = self.needs(meant);
+            let header = self.header;
+            self.problems.retain(|problem| problem.span != header || problem.message != needs);
         }
     }
 
@@ -286,11 +299,14 @@ impl<'b, 'p> Fields<'b, 'p> {
         self.with_suggestion(Problem::new(block.header(), message), kind, &self.blocks)
     }
 
+    fn meant(&self, name: &str, known: &[&'static str]) -> Option<&'static str> {
+        let others = self.attributes.iter().chain(&self.blocks).copied();
+        closest(name, known.iter().copied()).or_else(|| closest(name, others))
+    }
+
     /// What was meant, or else what there is.
     fn with_suggestion(&self, problem: Problem, name: &str, known: &[&'static str]) -> Problem {
-        let others = self.attributes.iter().chain(&self.blocks).copied();
-        let meant = closest(name, known.iter().copied()).or_else(|| closest(name, others));
-        if let Some(meant) = meant {
+        if let Some(meant) = self.meant(name, known) {
             return problem.help(format!("did you mean `{meant}`?"));
         }
         match known.is_empty() {

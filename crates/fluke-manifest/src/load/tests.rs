@@ -108,9 +108,13 @@ fn every_mistake_says_where_it_is_and_what_to_do() {
     for (text, expected) in [
         (
             shell("    check  = \"x\"\n    comand = \"y\""),
+            vec!["7:5 unknown attribute `comand`; did you mean `command`?"],
+        ),
+        (
+            shell("    check  = \"x\"\n    script = \"y\""),
             vec![
                 "5:3 a `shell` block needs the attribute `command`; add `command = …`: a string",
-                "7:5 unknown attribute `comand`; did you mean `command`?",
+                "7:5 unknown attribute `script`; a `shell` block takes `check`, `command`, `env`, `on_failure`, `run_as`, `timeout`, `working_dir`",
             ],
         ),
         (shell(&format!("{good}\n    timeout = \"soon\"")), vec!["8:15 `timeout`: \"soon\" has an unknown unit `soon`; units are ns, us, ms, s, m and h; write it like \"500ms\", \"30s\", \"5m\" or \"1h30m\""]),

@@ -141,6 +141,8 @@ impl Track {
     /// How `commit` stands to the one in force. With only the newest commit at hand a longer
     /// push cannot be told from a rewritten branch, so both ids are always named.
     fn place(&self, commit: &CommitId, parents: &[CommitId]) -> Option<String> {
+        // A folder has no history, only what it holds now.
+        self.status.branch.as_ref()?;
         let old = self.status.commit.as_ref().filter(|old| *old != commit)?;
         let (new, old_id) = (commit.short(), old.short());
         Some(if self.past.contains(commit) {

@@ -105,6 +105,12 @@ fn other_genuine_events_are_answered_and_change_nothing() {
             "ce22aa49bfbe55fbbab82a23ae8c65a8002f92c876c2a5fb4743c4c698852e8b",
             pushed("old", None),
         ),
+        (
+            "push",
+            r#"{"ref":"refs/heads/main"}"#,
+            "dab6a321e8ce9cb8b2cae43050e45045c63af4deac245bc208e88ebe9cd0b55d",
+            pushed("main", None),
+        ),
         ("issues", PUSH, PUSH_SIGNED, Ok(Webhook::Ignored { what: "a `issues` event".into() })),
     ] {
         let headers = [("X-GitHub-Event", event), ("X-Gitea-Signature", signature)];

@@ -157,6 +157,9 @@ impl ConnectError {
             (Speaker::Http1, _) => incompatible("it speaks HTTP/1, as a web server does"),
             (Speaker::Other, _) => incompatible("it does not speak HTTP/2"),
             (_, Code::Unimplemented) => incompatible("it does not know this service"),
+            (_, Code::Internal) if is_no_grpc(status) => {
+                incompatible("it answers, but not to agents; they connect to `listen_grpc`")
+            }
             (Speaker::Silent | Speaker::Http2, _) => Self::Lost { address, reason: told(status) },
         }
     }
@@ -169,6 +172,11 @@ impl ConnectError {
             Refusal::Unavailable(reason) => Self::Unavailable { address, reason },
         }
     }
+}
+
+/// Whether the answer is a page for browsers, which tonic takes for a malformed message.
+fn is_no_grpc(status: &Status) -> bool {
+    status.message().contains("invalid compression flag")
 }
 
 /// Why a session ended that had begun.

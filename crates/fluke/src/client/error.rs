@@ -186,7 +186,8 @@ impl ClientError {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let failure = Failure::from_error(&error);
+        let is_usage = matches!(error, ClientError::Address { .. });
+        let failure = Failure::from_error(&error).usage(is_usage);
         match error.help() {
             Some(help) => failure.help(help),
             None => failure,

@@ -1,5 +1,7 @@
 //! `fluke agent`
 
+use std::time::Duration;
+
 use fluke_model::message::NodeType;
 use fluke_wire::client::{ClientTls, Target};
 
@@ -12,10 +14,14 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::screen::{self, Style};
 
+/// How long a command may go on when the agent is told to stop; less than systemd waits.
+const STOP_GRACE: Duration = Duration::from_secs(60);
+
 /// Runs the agent until it is told to stop.
 pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
     let config = load(args, global.colour)?;
     logging::start(config.log);
+    tell_what_has_no_effect(&config);
     work(config)
 }
 
@@ -35,11 +41,27 @@ fn load(args: &AgentArgs, colour: Colour) -> Result<AgentConfig, Failure> {
             })?
         }
     };
-    let told = |problem: AgentProblem| Failure::from_error(&problem).help(problem.help());
+    let told = |problem: AgentProblem| {
+        let is_usage = matches!(problem, AgentProblem::Flag { .. });
+        Failure::from_error(&problem).help(problem.help()).usage(is_usage)
+    };
     file.with_flags(args, config::environment("FLUKE_TOKEN"))
         .map_err(told)?
         .complete(&host_name())
         .map_err(told)
+}
+
+/// Settings for parts that are still to come are accepted, but not in silence.
+fn tell_what_has_no_effect(config: &AgentConfig) {
+    for (setting, is_set) in [
+        ("proxy", config.proxy),
+        ("logs_endpoint", config.logs_endpoint.is_some()),
+        ("containers.exclusive", config.exclusive_containers),
+    ] {
+        if is_set {
+            tracing::warn!("`{setting}` has no effect yet");
+        }
+    }
 }
 
 fn host_name() -> String {
@@ -74,6 +96,7 @@ fn work(config: AgentConfig) -> Result<(), Failure> {
             run_as: config.allow.run_as,
         },
         parallel_checks: parallel_checks(),
+        stop_grace: STOP_GRACE,
     };
     in_one_thread(async {
         let mut signals = Signals::listen()?;

@@ -25,7 +25,7 @@ use super::agent::parallel_checks;
 use super::{Signal, Signals, in_threads};
 use crate::cli::{DevArgs, Global};
 use crate::failure::Failure;
-use crate::logging::{self, Level, LogConfig};
+use crate::logging;
 use crate::screen::{self, Style};
 use narrator::Narrator;
 
@@ -36,7 +36,7 @@ const SAMPLE: &str = include_str!("dev/sample.fluke.hcl");
 /// Runs server and agent in one process until it is told to stop.
 pub fn run(args: &DevArgs, global: &Global) -> Result<(), Failure> {
     // What happens is told by the narrator; the log is for what goes wrong.
-    logging::start(LogConfig { level: Level::Warn, ..LogConfig::default() });
+    logging::start_beside_narrator();
     let scratch = Scratch::new()?;
     let place = Place::new(args, &scratch)?;
     let style = Style::of_stdout(global.colour);
@@ -59,7 +59,7 @@ async fn try_out(
     let (stop, stopped) = watch::channel(false);
     let agent = agent(&server, token, labels, scratch)?;
     let agent = tokio::spawn(fluke_agent::run(agent, until(stopped), |_| {}));
-    let narrator = Narrator::new(&server, style, place.sample.clone());
+    let narrator = Narrator::new(&server, style, place.sample.clone()).await;
     let mut signals = Signals::listen()?;
     let told = tokio::select! {
         told = narrator.tell() => told,
@@ -112,6 +112,7 @@ fn agent(
         command_timeout: Duration::from_secs(300),
         allow: Allow::default(),
         parallel_checks: parallel_checks(),
+        stop_grace: Duration::ZERO,
     })
 }
 

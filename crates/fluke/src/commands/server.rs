@@ -44,7 +44,7 @@ fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
             .map_err(|error| Failure::new("the server could not be started").because(&error))?;
         tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
         if let (ServerTls::Own, Some(certificates)) = (&tls, &server.certificates) {
-            tell_agents_line(&address, certificates);
+            tell_agents_line(&address, server.grpc.port(), certificates);
         }
         let mut signals = Signals::listen()?;
         while let Signal::Reload = signals.next().await {
@@ -57,11 +57,11 @@ fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
 }
 
 /// What an agent needs to trust a server with a CA of its own.
-fn tell_agents_line(address: &Listen, certificates: &Certificates) {
+fn tell_agents_line(address: &Listen, port: u16, certificates: &Certificates) {
     if let Some((file, fingerprint)) = certificates.own_ca() {
         let host = nix::unistd::gethostname().unwrap_or_default();
         let host = address.host.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
-        let url = format!("grpcs://{host}:{}", address.port);
+        let url = format!("grpcs://{host}:{port}");
         tracing::info!(
             ca = %file.display(),
             "agents join with: FLUKE_TOKEN=… fluke agent --url {url} --ca-fingerprint {fingerprint}"
@@ -76,7 +76,7 @@ fn reload(server: &Server, path: &Path) {
     let name = path.display().to_string();
     let config = read.and_then(|text| {
         config::read_server(&name, &text, &config::environment)
-            .map_err(|problems| diagnostics::sum(&problems, 1))
+            .map_err(|problems| diagnostics::one_line(&problems))
     });
     match config.and_then(|config| Ok((grants(&config)?, config.api_tokens))) {
         Ok((grants, api_tokens)) => {

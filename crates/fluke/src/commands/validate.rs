@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fluke_manifest::{Loaded, Loader};
-use fluke_model::diagnostic::Diagnostic;
+use fluke_model::diagnostic::{Diagnostic, Severity};
 use fluke_server::folder::FolderTree;
+use fluke_server::source::left_out;
 use globset::GlobBuilder;
 use serde::Serialize;
 
@@ -63,7 +64,9 @@ fn tell(result: &Checked, global: &Global) -> Result<(), Failure> {
     }
     let (files, tasks) = (count(result.files, "file"), count(result.tasks, "task"));
     let good = match result.what {
-        What::Folder if result.files == 0 => "no manifest was found".to_string(),
+        What::Folder if result.files == 0 => {
+            "no manifest was found: none matches the glob".to_string()
+        }
         What::Folder => format!("{files}, {tasks}: all good"),
         What::Config => "all good".to_string(),
         What::Manifest { elsewhere: 0 } => "all good".to_string(),
@@ -119,6 +122,7 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
     let loaded = load(&root, glob)?;
     let (diagnostics, elsewhere): (Vec<_>, Vec<_>) =
         loaded.diagnostics.into_iter().partition(|d| d.file == name);
+    let elsewhere = elsewhere.iter().filter(|d| d.severity == Severity::Error).count();
     let tasks = loaded
         .model
         .map_or(0, |model| model.tasks.values().filter(|task| task.defined.file == name).count());
@@ -127,7 +131,7 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
         files: 1,
         tasks,
         diagnostics,
-        what: What::Manifest { elsewhere: elsewhere.len() },
+        what: What::Manifest { elsewhere },
     })
 }
 
@@ -136,7 +140,9 @@ fn load(root: &Path, glob: &str) -> Result<Loaded, Failure> {
     let mut loader = Loader::new(glob).map_err(|error| {
         Failure::new(format!("`{glob}` is not a pattern for files")).because(&error)
     })?;
-    Ok(loader.load(&tree))
+    let mut loaded = loader.load(&tree);
+    loaded.diagnostics.extend(left_out(tree.skipped()));
+    Ok(loaded)
 }
 
 /// The nearest folder above that is a repository; else the file's own.

@@ -140,6 +140,9 @@ impl AgentProblem {
     pub fn help(&self) -> String {
         match self {
             Self::Flag { .. } => "`fluke agent --help` tells how it is written".into(),
+            Self::Missing { field: "token", .. } => {
+                "set FLUKE_TOKEN in the environment or `token` in the file, or give --token".into()
+            }
             Self::Missing { field, flag } => format!("set `{field}` in the file, or give --{flag}"),
             Self::HostName { .. } => "set `name` in the file, or give --name".into(),
         }

@@ -87,7 +87,14 @@ fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {
         report.quote(2, step.output.as_deref().unwrap_or_default(), Paint::Plain);
     }
     if let Some(error) = &agent.error {
-        report.line(0, &[(&format!("{}:", agent.name), Paint::Bold), (error, Paint::Red)]);
+        let name = format!("{}:", agent.name);
+        match error.contains('\n') {
+            true => {
+                report.line(0, &[(&name, Paint::Bold)]);
+                report.quote(2, error, Paint::Red);
+            }
+            false => report.line(0, &[(&name, Paint::Bold), (error, Paint::Red)]),
+        }
     }
 }
 

@@ -28,10 +28,11 @@ pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
             report.line(0, &[("rejected:", Paint::Red), (&rejection(source), Paint::Plain)])
         }
         State::Unreachable => {
-            report.line(
-                0,
-                &[("unreachable:", Paint::Red), ("what is in force stays in force", Paint::Plain)],
-            );
+            let meanwhile = match source.commit {
+                Some(_) => "what is in force stays in force",
+                None => "nothing is in force yet",
+            };
+            report.line(0, &[("unreachable:", Paint::Red), (meanwhile, Paint::Plain)]);
             report.quote(2, source.error.as_deref().unwrap_or_default(), Paint::Plain);
         }
     }

@@ -112,13 +112,16 @@ fn tell_step(report: &mut Report, step: &Step) {
         fields.push(("on_failure", "continue".into()));
     }
     // Scripts keep their lines: they are what somebody came to read.
+    let is_script = |text: &str| text.trim_end().contains('\n');
+    let widest = fields.iter().filter(|(_, text)| !is_script(text)).map(|(name, _)| name.len());
+    let widest = widest.max().unwrap_or(0);
     for (name, text) in &fields {
-        match text.trim_end().contains('\n') {
+        match is_script(text) {
             true => {
                 report.line(2, &[(name, Paint::Dim)]);
                 report.quote(4, text, Paint::Plain);
             }
-            false => report.fields(2, &[(*name, text)]),
+            false => report.fields(2, &[(format!("{name:<widest$}").as_str(), text)]),
         }
     }
 }

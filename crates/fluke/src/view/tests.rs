@@ -207,11 +207,11 @@ Definition
   selector     role=web, zone exists
 
 shell.renew
-  check  test -f x
+  check       test -f x
   command
     set -e
     touch x
-  timeout  1m 30s
+  timeout     1m 30s
   on_failure  continue
 "
     );

@@ -53,3 +53,38 @@ fn the_model_and_the_language_are_pure() {
         );
     }
 }
+
+#[test]
+fn only_the_host_and_git_start_processes() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut sources = Vec::new();
+    for name in
+        ["fluke-model", "fluke-manifest", "fluke-wire", "fluke-server", "fluke-agent", "fluke"]
+    {
+        collect(&crates.join(name).join("src"), &mut sources);
+    }
+    let may = ["fluke-agent/src/host", "fluke-server/src/git"];
+    let starts = |path: &&std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).expect("a source");
+        text.contains("process::Command")
+    };
+    let others: Vec<_> = sources
+        .iter()
+        .filter(starts)
+        .filter(|path| !may.iter().any(|place| path.to_string_lossy().contains(place)))
+        .collect();
+    assert!(sources.len() > 100 && others.is_empty(), "these start processes, too: {others:?}");
+}
+
+/// Every source below `folder`, tests left out.
+fn collect(folder: &std::path::Path, into: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match path.is_dir() {
+            _ if name == "tests" || name == "tests.rs" || name == "fixture.rs" => {}
+            true => collect(&path, into),
+            false => into.push(path),
+        }
+    }
+}

@@ -223,7 +223,7 @@ fn a_reconcile_that_is_not_waited_for_prints_its_id() {
 fn a_reader_that_leaves_early_is_no_trouble() {
     let server = Server::start();
     let mut child = server
-        .command("get events --limit 2000")
+        .command("get events --limit 1000")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -114,4 +114,13 @@ fn a_bad_config_stops_server_and_agent_with_its_mistakes() {
         assert_eq!((out.as_str(), code), ("", Some(1)), "{arguments:?}");
         assert!(err.contains(says), "{arguments:?}: {err}");
     }
+    for arguments in [
+        &["agent", "--url", "nonsense", "--token", "x"][..],
+        &["get", "agents", "--server", "nonsense"][..],
+        &["get", "events", "--limit", "1001"][..],
+        &["agent"][..],
+    ] {
+        let (_, err, code) = told(&fluke(folder.path(), arguments));
+        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+    }
 }

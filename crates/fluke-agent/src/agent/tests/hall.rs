@@ -261,6 +261,7 @@ impl Host {
             command_timeout: Duration::from_secs(60),
             allow: Allow::default(),
             parallel_checks: 4,
+            stop_grace: Duration::ZERO,
         };
         Self { dir, config, agent: None, statuses: None }
     }

@@ -45,6 +45,31 @@ async fn an_agent_that_stops_takes_its_command_along_and_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_being_put_right_may_come_to_its_end_first() {
+    let mut hall = Hall::open().await;
+    let mut host = Host::new(hall.address);
+    host.config.stop_grace = Duration::from_secs(60);
+    host.start();
+    let (go, done) = (host.dir.path().join("go"), host.dir.path().join("done"));
+    let waits =
+        format!("until test -f {}; do sleep 0.01; done; touch {}", go.display(), done.display());
+    let snapshot = one_task(vec![step("slow", &format!("test -f {}", done.display()), &waits)]);
+    let mut guest = hall.next_guest().await;
+    guest.give(&snapshot).await;
+    guest.order_apply(&snapshot, &[0]).await;
+    guest.record().await;
+    host.until(|status| matches!(status, AgentStatus::Applying { .. })).await;
+    let go_on = async {
+        let ended = guest.record().await;
+        assert_eq!(facts(std::slice::from_ref(&ended)), ["slow ended success"]);
+    };
+    let stop = async {
+        tokio::join!(host.stop(), async { std::fs::write(&go, "").expect("written") });
+    };
+    tokio::join!(go_on, stop);
+}
+
+#[tokio::test]
 async fn an_agent_that_dies_leaves_no_process_and_its_successor_tells() {
     let mut hall = Hall::open().await;
     let mut host = Host::running(hall.address);

@@ -10,6 +10,20 @@ use super::super::types::Type;
 use super::super::value::Value;
 use super::{Outcome, both, fail};
 
+/// What people from elsewhere mean by a bare name: Terraform's variables, the shell's, a local
+/// value, or a text.
+fn no_variable_help(name: &str) -> String {
+    match name {
+        "var" => {
+            "there are no input variables: set a value in `locals`, and write `local.…`".into()
+        }
+        _ => format!(
+            "write `local.{name}` for a local value, \"{name}\" for the text, or `$${{{name}}}` in \
+             a template if the shell shall see `${{{name}}}`"
+        ),
+    }
+}
+
 impl Scope<'_> {
     pub(super) fn variable(&self, name: &str, span: Span) -> Outcome {
         if let Some(value) = self.bound(name) {
@@ -23,7 +37,7 @@ impl Scope<'_> {
                 let problem = Problem::new(span, format!("there is no variable named `{name}`"));
                 Err(vec![match did_you_mean(name, candidates) {
                     Some(help) => problem.help(help),
-                    None => problem.help("a text that is meant as itself is written in quotes"),
+                    None => problem.help(no_variable_help(name)),
                 }])
             }
         }

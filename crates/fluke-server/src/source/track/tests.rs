@@ -76,6 +76,14 @@ fn an_accepted_commit_names_the_one_that_it_replaces() {
 }
 
 #[test]
+fn what_a_folder_held_before_is_no_history() {
+    let mut track = Track::new("/srv/infra".into(), None, POLL);
+    for content in ["a", "b", "a"] {
+        assert_eq!(track.accepted(&id(content), &[], Vec::new(), Timestamp(1)).output, None);
+    }
+}
+
+#[test]
 fn an_announced_commit_is_looked_for_until_it_is_there_or_hope_is_lost() {
     let mut track = track();
     track.accepted(&id("a"), &[], Vec::new(), Timestamp(0));

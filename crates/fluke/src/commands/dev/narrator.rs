@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fluke_model::event::{Event, EventKind};
-use fluke_model::status::Status;
+use fluke_model::event::{Event, EventId, EventKind};
+use fluke_model::status::{Status, StepStatus};
 use fluke_model::verdict::Outcome;
 use fluke_server::changes::{Change, Changes};
+use fluke_server::events::EventQuery;
 use fluke_server::registry::Registry;
 use fluke_server::server::Server;
 use fluke_server::source::SourceHandle;
@@ -31,24 +32,36 @@ pub struct Narrator {
     to_break: Option<PathBuf>,
     /// Whether the last thing told was that all is well.
     calm: bool,
+    /// What was before we listened, oldest first; and the last event that was told.
+    before: Vec<Arc<Event>>,
+    told: EventId,
 }
 
 impl Narrator {
-    /// Begins to listen; nothing from now on is missed.
-    pub fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
+    /// Begins to listen; nothing is missed, not even what the server did before.
+    pub async fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
         let changes: &Changes = &server.changes;
+        let changes = changes.listen();
+        let everything = EventQuery { limit: usize::MAX, ..EventQuery::default() };
+        let mut before = server.events.recent(&everything).await.events;
+        before.reverse();
         Self {
-            changes: changes.listen(),
+            changes,
             source: server.source.clone(),
             registry: server.registry.clone(),
             style,
             to_break,
             calm: false,
+            before,
+            told: EventId(0),
         }
     }
 
     /// Tells until there is nobody left to listen.
     pub async fn tell(mut self) -> Result<(), Failure> {
+        for event in std::mem::take(&mut self.before) {
+            self.event(&event)?;
+        }
         loop {
             match self.changes.recv().await {
                 Ok(Change::Event(event)) => self.event(&event)?,
@@ -67,6 +80,10 @@ impl Narrator {
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        if event.id <= self.told {
+            return Ok(());
+        }
+        self.told = event.id;
         let output = event.output.as_deref().unwrap_or_default();
         let step = place(event);
         match event.kind {
@@ -77,11 +94,13 @@ impl Narrator {
             }
             EventKind::CommitRejected => {
                 self.calm = false;
-                self.line(
-                    Paint::Red,
-                    "refused",
-                    "the manifests have mistakes; what was in force stays in force",
-                )?;
+                let told = match self.source.desired.borrow().is_some() {
+                    true => "the manifests have mistakes; what was in force stays in force",
+                    false => {
+                        "the manifests have mistakes; nothing is in force until they are mended"
+                    }
+                };
+                self.line(Paint::Red, "refused", told)?;
                 screen::print(&diagnostics::text(&event.diagnostics, self.style))
             }
             EventKind::DriftDetected => self.line(
@@ -137,15 +156,22 @@ impl Narrator {
         }
         self.calm = true;
         let drift = self.registry.drift();
-        match drift.first() {
-            None => self.line(Paint::Green, "in sync", "this machine is as the manifests say")?,
-            Some(first) => {
+        let not_so = format!("{} not as the manifests say", count(drift.len(), "step"));
+        let failed = drift.iter().find(|entry| has_failed(entry.status));
+        match (failed, drift.first()) {
+            (Some(failed), _) => {
+                let told = format!("{not_so}; see `fluke describe agent {}`", failed.agent);
+                self.line(Paint::Red, "failed", &told)?;
+            }
+            (None, Some(first)) => {
                 let told = format!(
-                    "{} not as the manifests say; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
-                    count(drift.len(), "step"),
+                    "{not_so}; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
                     first.task
                 );
                 self.line(Paint::Yellow, "drifted", &told)?;
+            }
+            (None, None) => {
+                self.line(Paint::Green, "in sync", "this machine is as the manifests say")?
             }
         }
         self.break_something()
@@ -163,7 +189,10 @@ impl Narrator {
     fn accepted(&self) -> String {
         let tasks =
             self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
-        format!("{} in force", count(tasks, "task"))
+        match tasks {
+            0 => "no task yet: write one into a file whose name ends in .fluke.hcl".into(),
+            _ => format!("{} in force", count(tasks, "task")),
+        }
     }
 
     /// Tasks that do nothing here puzzle people; say why.
@@ -198,6 +227,11 @@ impl Narrator {
             sanitise::block(output).lines().map(|line| format!("           | {line}\n")).collect();
         screen::print(&quoted)
     }
+}
+
+/// Whether reconciling once more would hardly help.
+fn has_failed(status: StepStatus) -> bool {
+    matches!(status, StepStatus::Failed | StepStatus::AppliedButDrifted)
 }
 
 fn place(event: &Event) -> String {

@@ -252,7 +252,7 @@ fn an_agents_mistakes_are_told_too() {
         ),
         (
             "server_url = \"grpcs://x\"",
-            "1:1: `token` is missing; set `token` in the file, or give --token",
+            "1:1: `token` is missing; set FLUKE_TOKEN in the environment or `token` in the file, or give --token",
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nexecution {\ncommand_timeout = \"0\"\n}",

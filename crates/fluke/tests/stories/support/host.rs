@@ -41,6 +41,7 @@ impl Host {
             command_timeout: Duration::from_secs(60),
             allow: Allow::default(),
             parallel_checks: 4,
+            stop_grace: Duration::from_secs(30),
         };
         let (stop, _) = watch::channel(false);
         let mut host = Self { config, root, agent: None, stop, statuses: Arc::default() };
