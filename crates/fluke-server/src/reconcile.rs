@@ -11,7 +11,10 @@
 //! (checks are read-only) and waits for an apply to end. Nothing here sends, stores or sleeps:
 //! the session does what [`Machine::step`] returns and wakes it at [`Machine::deadline`].
 
+mod applying;
 mod board;
+mod cycle;
+mod deciding;
 mod notice;
 mod view;
 
@@ -22,14 +25,13 @@ use std::time::{Duration, Instant};
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId, TaskName};
-use fluke_model::message::{Checked, Fact, Hello, Record, RecordId, Scope, ToAgent, ToServer};
-use fluke_model::policy::{self, Decision, Finding, Trigger};
+use fluke_model::message::{Hello, RecordId, Scope, ToAgent, ToServer};
+use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::time::Timestamp;
-use fluke_model::verdict::{Drift, Outcome, Verdict};
 
-use crate::alert::{Alert, RemediationStatus};
-use board::{ApplyMark, Board, StepState, TaskState};
+use crate::alert::Alert;
+use board::{Board, StepState};
 
 /// How many manual reconciles may wait for one agent.
 const MAX_REQUESTS: usize = 64;
@@ -402,320 +404,6 @@ impl Machine {
         }
     }
 
-    /// Starts the next cycle, if the machine rests and something wants one.
-    fn begin_what_waits(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if self.session.is_some() && self.board.is_none() {
-            // Whoever asked should not wait for a commit that may never come.
-            let why = "no commit is in force yet; `fluke get source` tells why";
-            let requests = self.waiting.requests.drain(..);
-            effects.extend(requests.map(|request| ended(request, Some(why.into()))));
-        }
-        while self.session.is_some() && matches!(self.phase, Phase::Resting) {
-            let Some(cycle) = self.next_cycle(now) else { return };
-            self.begin(cycle, now, effects);
-        }
-    }
-
-    fn next_cycle(&mut self, now: Now) -> Option<Cycle> {
-        let board = self.board.as_ref()?;
-        let waiting = &mut self.waiting;
-        if std::mem::take(&mut waiting.connect) {
-            (waiting.commit, waiting.everything) = (false, false);
-            waiting.steps.clear();
-            return Some(Cycle { trigger: Trigger::Connect, scope: Scope::All, request: None });
-        }
-        if std::mem::take(&mut waiting.commit) {
-            let everything = std::mem::take(&mut waiting.everything);
-            let scope = if everything { Scope::All } else { new_or_failing(board) };
-            return Some(Cycle { trigger: Trigger::Commit, scope, request: None });
-        }
-        if let Some(request) = waiting.requests.pop_front() {
-            let scope = match &request.task {
-                None => Scope::All,
-                Some(task) => Scope::Steps(
-                    board.snapshot.task(task).map_or_else(Vec::new, |(position, _)| {
-                        board.snapshot.steps_of(position).collect()
-                    }),
-                ),
-            };
-            let trigger = Trigger::Manual { by: request.by.clone() };
-            return Some(Cycle { trigger, scope, request: Some(request) });
-        }
-        // What comes with time goes before what the host asks for, which may be without end.
-        if self.next_poll.is_some_and(|at| at <= now.instant) {
-            waiting.steps.clear();
-            return Some(Cycle { trigger: Trigger::Poll, scope: Scope::All, request: None });
-        }
-        let due = |task: &usize| board.tasks[*task].retry.is_some_and(|(at, _)| at <= now.instant);
-        let retries: Vec<_> = (0..board.tasks.len())
-            .filter(due)
-            .flat_map(|task| board.snapshot.steps_of(task))
-            .collect();
-        if !retries.is_empty() {
-            let scope = Scope::Steps(retries);
-            return Some(Cycle { trigger: Trigger::Retry, scope, request: None });
-        }
-        if waiting.steps.is_empty() {
-            return None;
-        }
-        let scope = Scope::Steps(std::mem::take(&mut waiting.steps).into_iter().collect());
-        Some(Cycle { trigger: Trigger::Watch, scope, request: None })
-    }
-
-    fn begin(&mut self, cycle: Cycle, now: Now, effects: &mut Vec<Effect>) {
-        let (Some(board), Some(session)) = (&mut self.board, &mut self.session) else { return };
-        if matches!(cycle.scope, Scope::All) {
-            self.next_poll = Some(now.instant + spread_over(self.poll_interval, &mut self.spread));
-        }
-        for task in tasks_in(&board.snapshot, &cycle.scope) {
-            // What is tried now need not be tried again for its own sake.
-            if board.tasks[task].retry.is_some_and(|(at, _)| at <= now.instant) {
-                board.tasks[task].retry = None;
-            }
-        }
-        let snapshot = board.snapshot.hash();
-        if session.held != Some(snapshot) {
-            session.held = Some(snapshot);
-            let (commit, snapshot) = (board.commit.clone(), board.snapshot.clone());
-            effects.push(Effect::Send(ToAgent::Snapshot { commit, snapshot }));
-        }
-        if indices(&board.snapshot, &cycle.scope).is_empty() {
-            cycle.request.into_iter().for_each(|request| effects.push(ended(request, None)));
-            return;
-        }
-        let instruction = session.instruct();
-        let steps = cycle.scope.clone();
-        effects.push(Effect::Send(ToAgent::Check { instruction, snapshot, steps }));
-        if let Some(request) = &cycle.request {
-            effects.push(progress(request, Progress::Checking));
-        }
-        self.phase = Phase::Checking { instruction, cycle };
-    }
-
-    fn checked(&mut self, checked: Checked, now: Now, effects: &mut Vec<Effect>) {
-        let (Phase::Checking { instruction, .. }, Some(board)) = (&self.phase, &self.board) else {
-            return;
-        };
-        // An answer to a check that a newer snapshot has replaced says nothing any more.
-        if *instruction != checked.instruction || board.snapshot.hash() != checked.snapshot {
-            return;
-        }
-        let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting)
-        else {
-            return;
-        };
-        self.take_verdicts(checked, &cycle, now, effects);
-        self.decide(cycle, now, effects);
-    }
-
-    fn take_verdicts(
-        &mut self,
-        checked: Checked,
-        cycle: &Cycle,
-        now: Now,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(board) = &mut self.board else { return };
-        for index in indices(&board.snapshot, &cycle.scope) {
-            if let Some(state) = board.step_mut(index) {
-                state.last_checked = Some(now.wall);
-                // An agent does one thing at a time: one that answers a check applies nothing.
-                state.update(now.wall, StepState::stop_applying);
-            }
-        }
-        let mut turned = Vec::new();
-        for report in checked.changes {
-            let Some(state) = board.step_mut(report.step) else { continue };
-            let before = state.finding();
-            state.update(now.wall, |state| state.verdict = Some(report.verdict));
-            let turn = turn(before, state.finding());
-            turned.extend(turn.map(|kind| (report.step, kind, state.reason())));
-        }
-        for (index, kind, reason) in turned {
-            let mut event = self.step_event(kind, index, &cycle.trigger, now);
-            event.output = reason;
-            effects.push(Effect::Record(event));
-        }
-    }
-
-    fn decide(&mut self, cycle: Cycle, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &self.board else { return };
-        let manual = cycle.trigger.is_manual();
-        let mut due = Vec::new();
-        let mut tasks = Vec::new();
-        let mut told = Vec::new();
-        for task in tasks_in(&board.snapshot, &cycle.scope) {
-            let policy = board.snapshot.tasks()[task].policy;
-            let paused = board.tasks[task].retry.is_some();
-            let decision = policy::decide(policy, manual, paused, board.findings(task));
-            told.push((task, decision.clone()));
-            if let Decision::Apply(positions) = decision {
-                let first = board.snapshot.steps_of(task).next().map_or(0, |index| index.0);
-                let open = positions.iter().map(|at| StepIndex(first + *at as u32));
-                let open: BTreeSet<_> = open.collect();
-                due.extend(open.iter().copied());
-                tasks.push(ApplyingTask { task, open, failed: false });
-            }
-        }
-        told.into_iter().for_each(|(task, decision)| self.tell(task, &decision, now, effects));
-        match due.is_empty() {
-            true => self.end_request(cycle.request, effects),
-            false => self.apply(cycle, due, tasks, now, effects),
-        }
-    }
-
-    /// Tells people of a drift once, and of its going away by itself.
-    fn tell(&mut self, task: usize, decision: &Decision, now: Now, effects: &mut Vec<Effect>) {
-        let status = match decision {
-            Decision::Nothing => return self.tell_of_peace(task, now, effects),
-            Decision::AwaitHuman | Decision::Blocked => RemediationStatus::PendingManual,
-            Decision::Apply(_) | Decision::HoldOff => RemediationStatus::InProgress,
-        };
-        let Some(board) = &mut self.board else { return };
-        let alerts = board.snapshot.tasks()[task].policy.alerts();
-        if alerts && !std::mem::replace(&mut board.tasks[task].drift_told, true) {
-            effects.extend(self.drifted(task, status, now).map(Effect::Alert));
-        }
-    }
-
-    fn tell_of_peace(&mut self, task: usize, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &mut self.board else { return };
-        if board.findings(task).any(|(finding, _)| finding != Finding::Satisfied) {
-            return;
-        }
-        if std::mem::take(&mut board.tasks[task]).drift_told {
-            let name = board.snapshot.tasks()[task].name.clone();
-            effects.push(Effect::Alert(self.resolved(&name, now)));
-        }
-    }
-
-    fn apply(
-        &mut self,
-        cycle: Cycle,
-        due: Vec<StepIndex>,
-        tasks: Vec<ApplyingTask>,
-        now: Now,
-        effects: &mut Vec<Effect>,
-    ) {
-        let (Some(board), Some(session)) = (&mut self.board, &mut self.session) else { return };
-        for index in &due {
-            if let Some(state) = board.step_mut(*index) {
-                state.update(now.wall, |state| state.apply = ApplyMark::Applying);
-            }
-        }
-        let instruction = session.instruct();
-        effects.push(Effect::Send(ToAgent::Apply {
-            instruction,
-            snapshot: board.snapshot.hash(),
-            steps: due,
-            trigger: cycle.trigger.clone(),
-        }));
-        if let Some(request) = &cycle.request {
-            effects.push(progress(request, Progress::Applying));
-        }
-        self.phase = Phase::Applying { instruction, cycle, tasks };
-    }
-
-    fn recorded(&mut self, record: Record, now: Now, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Send(ToAgent::Ack { record: record.id }));
-        // An agent repeats what was not acknowledged; what is known already is not told twice.
-        if record.id <= self.newest_record {
-            return;
-        }
-        self.newest_record = record.id;
-        effects.push(Effect::Record(self.record_event(&record)));
-        self.progress_of(&record, effects);
-        self.note_in_phase(&record);
-        let Some(board) = &mut self.board else { return };
-        if board.snapshot.hash() != record.snapshot {
-            return;
-        }
-        let Some(state) = board.step_mut(record.index) else { return };
-        state.update(now.wall, |state| take_fact(state, &record));
-    }
-
-    fn note_in_phase(&mut self, record: &Record) {
-        let Phase::Applying { instruction, tasks, .. } = &mut self.phase else { return };
-        let (Some(board), Some(of)) = (&self.board, record.instruction) else { return };
-        let Some((position, _)) = board.snapshot.step(record.index) else { return };
-        if *instruction != of || board.snapshot.hash() != record.snapshot {
-            return;
-        }
-        if let Some(task) = tasks.iter_mut().find(|task| task.task == position) {
-            match &record.fact {
-                Fact::Began { .. } => {}
-                Fact::Ended { outcome, .. } | Fact::PassedOver { outcome, .. } => {
-                    task.open.remove(&record.index);
-                    task.failed |= outcome.is_failure();
-                }
-            }
-        }
-    }
-
-    fn progress_of(&self, record: &Record, effects: &mut Vec<Effect>) {
-        let Phase::Applying { cycle: Cycle { request: Some(request), .. }, .. } = &self.phase
-        else {
-            return;
-        };
-        let (outcome, output) = match &record.fact {
-            Fact::Began { .. } => (None, None),
-            Fact::Ended { outcome, output, .. } => (Some(*outcome), Some(output.text())),
-            Fact::PassedOver { outcome, reason } => (Some(*outcome), Some(reason.clone())),
-        };
-        let (task, step) = (record.task.clone(), record.step.clone());
-        let step = ReconcileStep { task, step, outcome, output };
-        effects.push(progress(request, Progress::Step(step)));
-    }
-
-    fn finished(&mut self, of: InstructionId, now: Now, effects: &mut Vec<Effect>) {
-        match &self.phase {
-            Phase::Applying { instruction, .. } if *instruction == of => {}
-            _ => return,
-        }
-        let Phase::Applying { cycle, tasks, .. } =
-            std::mem::replace(&mut self.phase, Phase::Resting)
-        else {
-            return;
-        };
-        for task in tasks {
-            self.settle(task, now, effects);
-        }
-        self.end_request(cycle.request, effects);
-        if let Some(newer) = self.newer.take() {
-            self.adopt(newer, now, effects);
-        }
-    }
-
-    /// Draws the line under one task's apply: pause or peace, told once.
-    fn settle(&mut self, applied: ApplyingTask, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &mut self.board else { return };
-        for index in &applied.open {
-            // The agent says it is done and never spoke of this step.
-            if let Some(state) = board.step_mut(*index) {
-                state.update(now.wall, |state| {
-                    state.apply = ApplyMark::Failed("the agent did not report how it ended".into());
-                });
-            }
-        }
-        let entry = &board.snapshot.tasks()[applied.task];
-        let (name, policy) = (entry.name.clone(), entry.policy);
-        let failed = applied.failed || !applied.open.is_empty();
-        let state = &mut board.tasks[applied.task];
-        let tell = if failed {
-            state.failures += 1;
-            let pause = policy::pause_after(state.failures);
-            state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
-            !std::mem::replace(&mut state.failure_told, true)
-        } else {
-            let told = state.drift_told || state.failure_told;
-            *state = TaskState::default();
-            told
-        };
-        if tell && policy.alerts() {
-            effects.push(Effect::Alert(self.remediated(&name, !failed, now)));
-        }
-    }
-
     /// Tells whoever asked how it ended: well only if everything in scope is as it should be.
     fn end_request(&self, request: Option<Request>, effects: &mut Vec<Effect>) {
         let (Some(request), Some(board)) = (request, &self.board) else { return };
@@ -750,50 +438,12 @@ impl Machine {
         }
         event
     }
-
-    fn record_event(&self, record: &Record) -> Event {
-        let (kind, outcome, duration_ms, output) = match &record.fact {
-            Fact::Began { reason } => (EventKind::ApplyStarted, None, None, reason.clone()),
-            Fact::Ended { outcome, duration_ms, output } => {
-                (EventKind::ApplyFinished, Some(*outcome), Some(*duration_ms), output.text())
-            }
-            Fact::PassedOver { outcome, reason } => {
-                (EventKind::ApplySkipped, Some(*outcome), None, reason.clone())
-            }
-        };
-        Event {
-            agent: Some(self.name.clone()),
-            task: Some(record.task.clone()),
-            step: Some(record.step.clone()),
-            trigger: Some(record.trigger.as_str().to_string()),
-            by: record.trigger.by().map(str::to_string),
-            commit: Some(record.commit.clone()),
-            outcome,
-            duration_ms,
-            output: Some(output),
-            ..Event::new(kind, record.at)
-        }
-    }
 }
 
 impl Session {
     fn instruct(&mut self) -> InstructionId {
         self.instructions += 1;
         InstructionId { session: self.id, number: self.instructions }
-    }
-}
-
-/// The steps that a commit is about: never checked, or of a task that failed before.
-fn new_or_failing(board: &Board) -> Scope {
-    let failing = |task: usize| board.tasks[task].failures > 0;
-    let steps: Vec<_> = (0..board.tasks.len())
-        .flat_map(|task| board.snapshot.steps_of(task).map(move |index| (task, index)))
-        .filter(|(task, index)| board.steps[index.0 as usize].verdict.is_none() || failing(*task))
-        .map(|(_, index)| index)
-        .collect();
-    match steps.len() == board.steps.len() {
-        true => Scope::All,
-        false => Scope::Steps(steps),
     }
 }
 
@@ -811,67 +461,6 @@ fn tasks_in(snapshot: &Snapshot, scope: &Scope) -> BTreeSet<usize> {
             steps.iter().filter_map(|index| snapshot.step(*index)).map(|(task, _)| task).collect()
         }
     }
-}
-
-/// The event, if any, that a check's new answer is.
-fn turn(before: Finding, after: Finding) -> Option<EventKind> {
-    match (before, after) {
-        (Finding::Error, Finding::Error) | (Finding::Drifted, Finding::Drifted) => None,
-        (_, Finding::Error) => Some(EventKind::CheckFailed),
-        (_, Finding::Drifted) => Some(EventKind::DriftDetected),
-        (Finding::Drifted, Finding::Satisfied) => Some(EventKind::DriftResolved),
-        (Finding::Error, Finding::Satisfied) => Some(EventKind::CheckRecovered),
-        _ => None,
-    }
-}
-
-fn take_fact(state: &mut StepState, record: &Record) {
-    match &record.fact {
-        Fact::Began { reason } => {
-            state.apply = ApplyMark::Applying;
-            state.verdict = Some(Verdict::Drifted(Drift::because(reason.clone())));
-        }
-        Fact::Ended { outcome, output, .. } => {
-            state.last_applied = Some(record.at);
-            match outcome {
-                Outcome::Success | Outcome::Healed => {
-                    state.apply = ApplyMark::None;
-                    state.verdict = Some(Verdict::Satisfied);
-                }
-                Outcome::AppliedButDrifted => state.apply = ApplyMark::StillDrifted,
-                Outcome::Failure | Outcome::Skipped | Outcome::Interrupted => {
-                    let why = last_lines(&output.text(), outcome.as_str());
-                    state.apply = ApplyMark::Failed(why.into());
-                }
-            }
-        }
-        Fact::PassedOver { outcome: Outcome::Healed | Outcome::Success, .. } => {
-            state.apply = ApplyMark::None;
-            state.verdict = Some(Verdict::Satisfied);
-        }
-        Fact::PassedOver { outcome: Outcome::Skipped, .. } => state.apply = ApplyMark::None,
-        Fact::PassedOver { reason, .. } => {
-            state.apply = ApplyMark::None;
-            state.verdict = Some(Verdict::Error { reason: reason.clone() });
-        }
-    }
-}
-
-/// The end of an output is where programs say what went wrong, and agents how they ended.
-fn last_lines(output: &str, otherwise: &str) -> String {
-    let mut lines: Vec<_> =
-        output.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
-    lines.reverse();
-    if lines.is_empty() { otherwise.to_string() } else { lines.join(" ") }
-}
-
-/// Between 85 and 100 % of the interval, another share each time, so that agents spread out
-/// and none is ever late.
-fn spread_over(interval: Duration, state: &mut u64) -> Duration {
-    // A linear congruential step (Knuth's constants): spreading needs no better randomness.
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    let share = (*state >> 40) as f64 / (1u64 << 24) as f64;
-    interval.mul_f64(1.0 - 0.15 * share)
 }
 
 fn progress(request: &Request, progress: Progress) -> Effect {

@@ -274,14 +274,14 @@ impl Source {
         began: Instant,
     ) {
         let since = now();
-        let mut event = match verdict {
+        let (mut event, desired) = match verdict {
             Verdict::Accepted(model, compiler, warnings) => {
                 let event = self.track.accepted(&commit, parents, warnings, since);
-                let desired = Desired { commit, since, model: *model, compiler };
-                self.desired.send_replace(Some(Arc::new(desired)));
-                event
+                (event, Some(Desired { commit, since, model: *model, compiler }))
             }
-            Verdict::Rejected(diagnostics) => self.track.rejected(&commit, diagnostics, since),
+            Verdict::Rejected(diagnostics) => {
+                (self.track.rejected(&commit, diagnostics, since), None)
+            }
         };
         event.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         let commit = event.commit.as_ref().map(CommitId::short).unwrap_or_default();
@@ -289,7 +289,11 @@ impl Source {
             EventKind::CommitAccepted => tracing::info!(commit, "commit in force"),
             _ => tracing::warn!(commit, errors = event.diagnostics.len(), "commit rejected"),
         }
+        // Before anybody acts on it, so that history tells the cause first.
         self.events.record(event);
+        if let Some(desired) = desired {
+            self.desired.send_replace(Some(Arc::new(desired)));
+        }
     }
 
     fn tell(&mut self, change: impl FnOnce(&mut Track) -> Option<Event>) {

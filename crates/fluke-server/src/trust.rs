@@ -8,16 +8,16 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use fluke_model::id::Hash256;
 use fluke_model::label::Labels;
 use fluke_model::message::Hello;
+use fluke_model::secret::SecretDigest;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 /// What one token lets its holder be.
 #[derive(Debug, Clone)]
 pub struct Grant {
     label: Option<String>,
-    token: Hash256,
+    token: SecretDigest,
     names: Option<GlobSet>,
     patterns: Vec<String>,
     labels: Labels,
@@ -26,7 +26,7 @@ pub struct Grant {
 impl Grant {
     /// A bare token: its holder may be any agent.
     pub fn any(token: &str) -> Self {
-        let token = Hash256::of(token.as_bytes());
+        let token = SecretDigest::of(token);
         Self { label: None, token, names: None, patterns: Vec::new(), labels: Labels::default() }
     }
 
@@ -44,7 +44,7 @@ impl Grant {
         let set = (!names.is_empty()).then(|| globs.build()).transpose()?;
         Ok(Self {
             label: Some(label.to_string()),
-            token: Hash256::of(token.as_bytes()),
+            token: SecretDigest::of(token),
             names: set,
             patterns: names.to_vec(),
             labels,
@@ -104,11 +104,11 @@ impl Trust {
 
     /// The grant of this token. Takes the same time whichever token it is compared to.
     pub fn grant(&self, token: &str) -> Option<Arc<Grant>> {
-        let presented = Hash256::of(token.as_bytes());
+        let presented = SecretDigest::of(token);
         let grants = self.grants();
         let mut found = None;
         for grant in grants.iter() {
-            if same(&grant.token, &presented) && found.is_none() {
+            if grant.token.same(&presented) && found.is_none() {
                 found = Some(grant.clone());
             }
         }
@@ -129,12 +129,6 @@ impl Trust {
         let Some(from) = from else { return Duration::ZERO };
         self.strikes.lock().unwrap_or_else(PoisonError::into_inner).add(from, now)
     }
-}
-
-/// Compares without leaving early.
-pub(crate) fn same(a: &Hash256, b: &Hash256) -> bool {
-    let differing = a.as_bytes().iter().zip(b.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
-    std::hint::black_box(differing) == 0
 }
 
 /// Wrong tokens per address, as far back as it matters.

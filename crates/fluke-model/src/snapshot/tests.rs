@@ -66,7 +66,7 @@ fn a_snapshot_holds_only_what_matches() {
 fn what_changes_nothing_for_a_host_leaves_its_hash() {
     let web = task("web", &[("role", "web")], &["a"]);
     let host = &[("role", "web")];
-    let before = compile(&[web.clone()], host);
+    let before = compile(std::slice::from_ref(&web), host);
 
     let elsewhere = compile(&[web.clone(), task("db", &[("role", "db")], &["x"])], host);
     assert_eq!(before.hash(), elsewhere.hash());

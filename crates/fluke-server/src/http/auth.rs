@@ -5,13 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use fluke_model::id::Hash256;
+use fluke_model::secret::SecretDigest;
 use http::{HeaderMap, Uri, header};
 
 use super::App;
 use super::problem::Problem;
 use super::serve::Connection;
-use crate::trust::same;
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +70,7 @@ impl Caller {
 
 /// The API tokens that are valid now, kept as hashes; can be replaced while the server runs.
 #[derive(Debug, Default)]
-pub struct ApiTokens(RwLock<Arc<[Hash256]>>);
+pub struct ApiTokens(RwLock<Arc<[SecretDigest]>>);
 
 impl ApiTokens {
     /// Trusts the holders of these; with none, the network may look and not touch.
@@ -84,13 +83,13 @@ impl ApiTokens {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = hashes(tokens);
     }
 
-    fn valid(&self) -> Arc<[Hash256]> {
+    fn valid(&self) -> Arc<[SecretDigest]> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-fn hashes<T: AsRef<str>>(tokens: impl IntoIterator<Item = T>) -> Arc<[Hash256]> {
-    tokens.into_iter().map(|token| Hash256::of(token.as_ref().as_bytes())).collect()
+fn hashes<T: AsRef<str>>(tokens: impl IntoIterator<Item = T>) -> Arc<[SecretDigest]> {
+    tokens.into_iter().map(|token| SecretDigest::of(token.as_ref())).collect()
 }
 
 /// Why a caller is not let in.
@@ -133,7 +132,7 @@ impl Refusal {
 pub fn authorise(
     access: Access,
     peer: Peer,
-    valid: &[Hash256],
+    valid: &[SecretDigest],
     bearer: Option<&str>,
     cross_site: bool,
 ) -> Result<Caller, Refusal> {
@@ -158,11 +157,11 @@ pub fn authorise(
 }
 
 /// Takes the same time whichever token it is.
-fn position(valid: &[Hash256], token: &str) -> Option<usize> {
-    let presented = Hash256::of(token.as_bytes());
+fn position(valid: &[SecretDigest], token: &str) -> Option<usize> {
+    let presented = SecretDigest::of(token);
     let mut found = None;
-    for (at, hash) in valid.iter().enumerate() {
-        if same(hash, &presented) && found.is_none() {
+    for (at, digest) in valid.iter().enumerate() {
+        if digest.same(&presented) && found.is_none() {
             found = Some(at);
         }
     }

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 use fluke_model::id::{InstanceId, StepAddress};
 use fluke_model::label::Labels;
-use fluke_model::message::{NodeType, StepReport};
+use fluke_model::message::{Checked, Fact, NodeType, Record, StepReport};
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::SnapshotTask;
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
-use fluke_model::verdict::Output;
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::*;
-use crate::alert::News;
+use crate::alert::{News, RemediationStatus};
 
 const POLL: Duration = Duration::from_secs(60);
 

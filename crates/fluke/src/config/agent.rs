@@ -36,16 +36,12 @@ pub struct AgentConfig {
     pub state_dir: PathBuf,
     /// Whether it takes public traffic.
     pub proxy: bool,
-    /// Where logs of services go, if anywhere.
-    pub logs_endpoint: Option<String>,
     /// Whom to trust to be the server.
     pub tls: AgentTls,
     /// What no server can lift.
     pub allow: Allow,
     /// How commands are run.
     pub execution: Execution,
-    /// Whether containers that nobody asked for are removed.
-    pub exclusive_containers: bool,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -100,16 +96,12 @@ pub struct AgentFile {
     pub state_dir: Option<PathBuf>,
     /// See [`AgentConfig::proxy`].
     pub proxy: bool,
-    /// See [`AgentConfig::logs_endpoint`].
-    pub logs_endpoint: Option<String>,
     /// See [`AgentConfig::tls`].
     pub tls: AgentTls,
     /// See [`AgentConfig::allow`].
     pub allow: Allow,
     /// See [`AgentConfig::execution`].
     pub execution: Execution,
-    /// See [`AgentConfig::exclusive_containers`].
-    pub exclusive_containers: bool,
     /// See [`AgentConfig::log`].
     pub log: LogConfig,
 }
@@ -180,7 +172,6 @@ impl AgentFile {
         self.labels.0.extend(flags.labels.iter().cloned());
         self.state_dir = flags.state_dir.clone().or(self.state_dir);
         self.proxy |= flags.proxy;
-        self.logs_endpoint = flags.logs_endpoint.clone().or(self.logs_endpoint);
         self.tls.ca_file = flags.ca_file.clone().or(self.tls.ca_file);
         Ok(self)
     }
@@ -201,11 +192,9 @@ impl AgentFile {
             labels: self.labels,
             state_dir: self.state_dir.unwrap_or_else(|| STATE_DIR.into()),
             proxy: self.proxy,
-            logs_endpoint: self.logs_endpoint,
             tls: self.tls,
             allow: self.allow,
             execution: self.execution,
-            exclusive_containers: self.exclusive_containers,
             log: self.log,
         })
     }
@@ -220,14 +209,15 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
     let labels = read.or(fields::labels("labels"), Labels::default());
     let state_dir = read.optional(fields::path("state_dir"));
     let proxy = read.or(Field::bool("proxy"), false);
-    let logs_endpoint =
-        read.optional(Field::string("logs_endpoint")).filter(|text| !text.is_empty());
+    // Logs are not shipped yet.
+    let _ = read.optional(Field::string("logs_endpoint"));
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
     let allow = read.block("allow").map(|block| read_allow(block, evaluate, read.problems()));
     let execution =
         read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
-    let exclusive =
-        read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
+    if let Some(block) = read.block("containers") {
+        check_containers(block, evaluate, read.problems());
+    }
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
     AgentFile {
@@ -237,11 +227,9 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
         labels,
         state_dir,
         proxy,
-        logs_endpoint,
         tls: tls.unwrap_or_default(),
         allow: allow.unwrap_or_default(),
         execution: execution.unwrap_or_default(),
-        exclusive_containers: exclusive.unwrap_or_default(),
         log: log.unwrap_or_default(),
     }
 }
@@ -280,11 +268,11 @@ fn read_execution(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Prob
     execution
 }
 
-fn read_containers(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> bool {
+/// Containers are not looked after yet; what is said of them has to be right all the same.
+fn check_containers(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) {
     let mut read = Fields::of_block(block, evaluate, problems);
-    let exclusive = read.or(Field::bool("exclusive"), false);
+    let _ = read.optional(Field::bool("exclusive"));
     read.finish();
-    exclusive
 }
 
 /// 64 hexadecimal digits, with or without colons, as people copy them.

@@ -1,0 +1,205 @@
+//! An apply from its instruction to its end: what the agent's records say, and what comes of it.
+
+use fluke_model::api::ReconcileStep;
+use fluke_model::event::{Event, EventKind};
+use fluke_model::id::InstructionId;
+use fluke_model::message::{Fact, Record, ToAgent};
+use fluke_model::policy;
+use fluke_model::snapshot::StepIndex;
+use fluke_model::verdict::{Drift, Outcome, Verdict};
+
+use super::board::{ApplyMark, StepState, TaskState};
+use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
+
+impl Machine {
+    pub(super) fn apply(
+        &mut self,
+        cycle: Cycle,
+        due: Vec<StepIndex>,
+        tasks: Vec<ApplyingTask>,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (Some(board), Some(session)) = (&mut self.board, &mut self.session) else { return };
+        for index in &due {
+            if let Some(state) = board.step_mut(*index) {
+                state.update(now.wall, |state| state.apply = ApplyMark::Applying);
+            }
+        }
+        let instruction = session.instruct();
+        effects.push(Effect::Send(ToAgent::Apply {
+            instruction,
+            snapshot: board.snapshot.hash(),
+            steps: due,
+            trigger: cycle.trigger.clone(),
+        }));
+        if let Some(request) = &cycle.request {
+            effects.push(progress(request, Progress::Applying));
+        }
+        self.phase = Phase::Applying { instruction, cycle, tasks };
+    }
+
+    pub(super) fn recorded(&mut self, record: Record, now: Now, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Send(ToAgent::Ack { record: record.id }));
+        // An agent repeats what was not acknowledged; what is known already is not told twice.
+        if record.id <= self.newest_record {
+            return;
+        }
+        self.newest_record = record.id;
+        effects.push(Effect::Record(self.record_event(&record)));
+        self.progress_of(&record, effects);
+        self.note_in_phase(&record);
+        let Some(board) = &mut self.board else { return };
+        if board.snapshot.hash() != record.snapshot {
+            return;
+        }
+        let Some(state) = board.step_mut(record.index) else { return };
+        state.update(now.wall, |state| take_fact(state, &record));
+    }
+
+    fn note_in_phase(&mut self, record: &Record) {
+        let Phase::Applying { instruction, tasks, .. } = &mut self.phase else { return };
+        let (Some(board), Some(of)) = (&self.board, record.instruction) else { return };
+        let Some((position, _)) = board.snapshot.step(record.index) else { return };
+        if *instruction != of || board.snapshot.hash() != record.snapshot {
+            return;
+        }
+        if let Some(task) = tasks.iter_mut().find(|task| task.task == position) {
+            match &record.fact {
+                Fact::Began { .. } => {}
+                Fact::Ended { outcome, .. } | Fact::PassedOver { outcome, .. } => {
+                    task.open.remove(&record.index);
+                    task.failed |= outcome.is_failure();
+                }
+            }
+        }
+    }
+
+    fn progress_of(&self, record: &Record, effects: &mut Vec<Effect>) {
+        let Phase::Applying { cycle: Cycle { request: Some(request), .. }, .. } = &self.phase
+        else {
+            return;
+        };
+        let (outcome, output) = match &record.fact {
+            Fact::Began { .. } => (None, None),
+            Fact::Ended { outcome, output, .. } => (Some(*outcome), Some(output.text())),
+            Fact::PassedOver { outcome, reason } => (Some(*outcome), Some(reason.clone())),
+        };
+        let (task, step) = (record.task.clone(), record.step.clone());
+        let step = ReconcileStep { task, step, outcome, output };
+        effects.push(progress(request, Progress::Step(step)));
+    }
+
+    pub(super) fn finished(&mut self, of: InstructionId, now: Now, effects: &mut Vec<Effect>) {
+        match &self.phase {
+            Phase::Applying { instruction, .. } if *instruction == of => {}
+            _ => return,
+        }
+        let Phase::Applying { cycle, tasks, .. } =
+            std::mem::replace(&mut self.phase, Phase::Resting)
+        else {
+            return;
+        };
+        for task in tasks {
+            self.settle(task, now, effects);
+        }
+        self.end_request(cycle.request, effects);
+        if let Some(newer) = self.newer.take() {
+            self.adopt(newer, now, effects);
+        }
+    }
+
+    /// Draws the line under one task's apply: pause or peace, told once.
+    fn settle(&mut self, applied: ApplyingTask, now: Now, effects: &mut Vec<Effect>) {
+        let Some(board) = &mut self.board else { return };
+        for index in &applied.open {
+            // The agent says it is done and never spoke of this step.
+            if let Some(state) = board.step_mut(*index) {
+                state.update(now.wall, |state| {
+                    state.apply = ApplyMark::Failed("the agent did not report how it ended".into());
+                });
+            }
+        }
+        let entry = &board.snapshot.tasks()[applied.task];
+        let (name, policy) = (entry.name.clone(), entry.policy);
+        let failed = applied.failed || !applied.open.is_empty();
+        let state = &mut board.tasks[applied.task];
+        let tell = if failed {
+            state.failures += 1;
+            let pause = policy::pause_after(state.failures);
+            state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
+            !std::mem::replace(&mut state.failure_told, true)
+        } else {
+            let told = state.drift_told || state.failure_told;
+            *state = TaskState::default();
+            told
+        };
+        if tell && policy.alerts() {
+            effects.push(Effect::Alert(self.remediated(&name, !failed, now)));
+        }
+    }
+
+    fn record_event(&self, record: &Record) -> Event {
+        let (kind, outcome, duration_ms, output) = match &record.fact {
+            Fact::Began { reason } => (EventKind::ApplyStarted, None, None, reason.clone()),
+            Fact::Ended { outcome, duration_ms, output } => {
+                (EventKind::ApplyFinished, Some(*outcome), Some(*duration_ms), output.text())
+            }
+            Fact::PassedOver { outcome, reason } => {
+                (EventKind::ApplySkipped, Some(*outcome), None, reason.clone())
+            }
+        };
+        Event {
+            agent: Some(self.name.clone()),
+            task: Some(record.task.clone()),
+            step: Some(record.step.clone()),
+            trigger: Some(record.trigger.as_str().to_string()),
+            by: record.trigger.by().map(str::to_string),
+            commit: Some(record.commit.clone()),
+            outcome,
+            duration_ms,
+            output: Some(output),
+            ..Event::new(kind, record.at)
+        }
+    }
+}
+
+fn take_fact(state: &mut StepState, record: &Record) {
+    match &record.fact {
+        Fact::Began { reason } => {
+            state.apply = ApplyMark::Applying;
+            state.verdict = Some(Verdict::Drifted(Drift::because(reason.clone())));
+        }
+        Fact::Ended { outcome, output, .. } => {
+            state.last_applied = Some(record.at);
+            match outcome {
+                Outcome::Success | Outcome::Healed => {
+                    state.apply = ApplyMark::None;
+                    state.verdict = Some(Verdict::Satisfied);
+                }
+                Outcome::AppliedButDrifted => state.apply = ApplyMark::StillDrifted,
+                Outcome::Failure | Outcome::Skipped | Outcome::Interrupted => {
+                    let why = last_lines(&output.text(), outcome.as_str());
+                    state.apply = ApplyMark::Failed(why.into());
+                }
+            }
+        }
+        Fact::PassedOver { outcome: Outcome::Healed | Outcome::Success, .. } => {
+            state.apply = ApplyMark::None;
+            state.verdict = Some(Verdict::Satisfied);
+        }
+        Fact::PassedOver { outcome: Outcome::Skipped, .. } => state.apply = ApplyMark::None,
+        Fact::PassedOver { reason, .. } => {
+            state.apply = ApplyMark::None;
+            state.verdict = Some(Verdict::Error { reason: reason.clone() });
+        }
+    }
+}
+
+/// The end of an output is where programs say what went wrong, and agents how they ended.
+fn last_lines(output: &str, otherwise: &str) -> String {
+    let mut lines: Vec<_> =
+        output.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
+    lines.reverse();
+    if lines.is_empty() { otherwise.to_string() } else { lines.join(" ") }
+}
