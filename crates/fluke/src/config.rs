@@ -1,8 +1,10 @@
 //! Config files: HCL with environment references, read into types, with every problem told.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
-use fluke_manifest::hcl::ast::{Body, Span};
+use fluke_manifest::hcl::ast::{Block, Body, Span};
 use fluke_manifest::hcl::budget::Budget;
 use fluke_manifest::hcl::decode::{Evaluate, Fields};
 use fluke_manifest::hcl::eval::eval;
@@ -22,6 +24,8 @@ use agent::AgentFile;
 use expand::{Environment, expand};
 use server::ServerConfig;
 
+use crate::failure::Failure;
+
 /// The variables of this process.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -39,8 +43,7 @@ pub fn read_server(
     environment: Environment<'_>,
 ) -> Result<ServerConfig, Vec<Diagnostic>> {
     let read = |read: &mut Fields<'_, '_>, evaluate: Evaluate<'_>| {
-        read.blocks("agent", &[]);
-        let block = read.required_block("server");
+        let block = own_block(read, "server", "agent");
         block.and_then(|block| server::read(block, evaluate, environment, read.problems()))
     };
     read_file(file, text, environment, read).and_then(|config| config.ok_or_else(Vec::new))
@@ -53,11 +56,26 @@ pub fn read_agent(
     environment: Environment<'_>,
 ) -> Result<AgentFile, Vec<Diagnostic>> {
     let read = |read: &mut Fields<'_, '_>, evaluate: Evaluate<'_>| {
-        read.blocks("server", &[]);
-        let block = read.required_block("agent");
+        let block = own_block(read, "agent", "server");
         block.map(|block| agent::read(block, evaluate, read.problems()))
     };
     read_file(file, text, environment, read).and_then(|config| config.ok_or_else(Vec::new))
+}
+
+/// The block that is needed; both may stand in one file, but the other one alone is a mix-up.
+fn own_block<'b>(
+    read: &mut Fields<'b, '_>,
+    own: &'static str,
+    other: &'static str,
+) -> Option<&'b Block> {
+    let others = read.blocks(other, &[]);
+    let Some(mixed_up) = others.first() else { return read.required_block(own) };
+    let block = read.block(own);
+    if block.is_none() {
+        let message = format!("this is the config of `fluke {other}`: it has no `{own}` block");
+        read.report(mixed_up.header(), message, format!("start it with `fluke {other}`"));
+    }
+    block
 }
 
 /// Everything that is wrong with a config file, whatever it is for.
@@ -133,13 +151,18 @@ fn merge(unset: Vec<Problem>, found: Vec<Problem>) -> Vec<Problem> {
 const MOST: u64 = 1024 * 1024;
 
 /// The text of a config file.
-pub fn load(path: &Path) -> Result<Vec<u8>, crate::failure::Failure> {
-    use crate::failure::Failure;
-    let wrong = |error: std::io::Error| {
+pub fn load(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_bounded(path).map_err(|error| {
         Failure::new(format!("could not read the config {}", path.display())).because(&error)
-    };
-    if std::fs::metadata(path).map_err(wrong)?.len() > MOST {
-        return Err(Failure::new(format!("the config {} has over 1 MiB", path.display())));
+    })
+}
+
+/// The content of a file, which may be a pipe, but not a bottomless one.
+pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MOST + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > MOST {
+        true => Err(io::Error::other("it has over 1 MiB")),
+        false => Ok(text),
     }
-    std::fs::read(path).map_err(wrong)
 }

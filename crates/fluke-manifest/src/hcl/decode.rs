@@ -57,7 +57,7 @@ impl<'b, 'p> Fields<'b, 'p> {
         evaluate: Evaluate<'b>,
         problems: &'p mut Vec<Problem>,
     ) -> Self {
-        let name = format!("a `{}` block", block.kind.text);
+        let name = a_block(&block.kind.text);
         Self::new(&block.body, block.header(), name, evaluate, problems)
     }
 
@@ -210,7 +210,7 @@ impl<'b, 'p> Fields<'b, 'p> {
         let block = self.block(kind);
         let is_written = self.body.blocks.iter().any(|block| *block.kind.text == *kind);
         if !is_written && !self.has(kind) {
-            let message = format!("{} needs a `{kind}` block", self.name);
+            let message = format!("{} needs {}", self.name, a_block(kind));
             let problem = Problem::new(self.header, message);
             self.problems.push(problem.help(format!("add `{kind} {{ … }}`")));
         }
@@ -238,14 +238,14 @@ impl<'b, 'p> Fields<'b, 'p> {
         let example: String = labels.iter().map(|label| format!(" \"{label}\"")).collect();
         let (at, message) = if block.labels.len() < labels.len() {
             let missing = labels.get(block.labels.len()).copied().unwrap_or_default();
-            (block.header(), format!("a `{kind}` block needs a {missing} as its label"))
+            (block.header(), format!("{} needs a {missing} as its label", a_block(kind)))
         } else if let Some(extra) = block.labels.get(labels.len()) {
             let most = match labels.len() {
                 0 => "no label".to_string(),
                 1 => "only one label".to_string(),
                 count => format!("only {count} labels"),
             };
-            (extra.span, format!("a `{kind}` block takes {most}"))
+            (extra.span, format!("{} takes {most}", a_block(kind)))
         } else {
             return true;
         };
@@ -318,6 +318,11 @@ impl<'b, 'p> Fields<'b, 'p> {
             }
         }
     }
+}
+
+fn a_block(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} `{kind}` block")
 }
 
 impl Mistake {

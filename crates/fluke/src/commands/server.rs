@@ -72,7 +72,7 @@ fn tell_agents_line(address: &Listen, port: u16, certificates: &Certificates) {
 /// Tokens change at once; everything else waits for a restart.
 fn reload(server: &Server, path: &Path) {
     server.source.poke();
-    let read = std::fs::read(path).map_err(|error| error.to_string());
+    let read = config::read_bounded(path).map_err(|error| error.to_string());
     let name = path.display().to_string();
     let config = read.and_then(|text| {
         config::read_server(&name, &text, &config::environment)

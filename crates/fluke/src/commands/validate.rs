@@ -85,7 +85,7 @@ fn check(path: &Path, glob: &str) -> Result<Checked, Failure> {
     if fs::metadata(path).map_err(|error| wrong(&error))?.is_dir() {
         return folder(path, glob);
     }
-    let text = fs::read(path).map_err(|error| wrong(&error))?;
+    let text = config::read_bounded(path).map_err(|error| wrong(&error))?;
     match config::is_config(&text) {
         true => Ok(config_file(path, &text)),
         false => manifest(path, glob),
