@@ -181,7 +181,7 @@ impl Executors {
 
     fn absence(&self, step: &Step) -> String {
         format!(
-            "this agent (version {}) has no `{}` executor; upgrade fluke on this host, or do not \
+            "this agent (version {}) has no `{}` executor; give this host a version that has it, or do not \
              select it for this task",
             self.settings.version,
             step.address.kind()

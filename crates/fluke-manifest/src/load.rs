@@ -95,14 +95,15 @@ impl Loader {
         let (mut files, mut diagnostics) = self.open(tree);
         let budget = Budget::default();
         let locals = read_locals(&mut files, tree, &budget);
-        diagnostics.extend(files.into_iter().flat_map(diagnose));
-        if Diagnostic::any_error(&diagnostics) {
-            return Err(diagnostics);
-        }
-        let source = Source::new("expression", expression.as_bytes());
         let outcome = parse_expression(expression.as_bytes())
             .and_then(|expr| eval(&expr, &Scope::new(&locals, &budget).with_files(tree)));
-        outcome.map(|value| value.to_json_string()).map_err(|problems| source.errors(problems))
+        // What is wrong elsewhere matters only where the expression needs it.
+        outcome.map(|value| value.to_json_string()).map_err(|problems| {
+            diagnostics.extend(files.into_iter().flat_map(diagnose));
+            let source = Source::new("expression", expression.as_bytes());
+            diagnostics.extend(source.errors(problems));
+            diagnostics
+        })
     }
 
     /// Opens every manifest; what cannot be opened is a diagnostic.

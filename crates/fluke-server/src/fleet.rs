@@ -48,9 +48,12 @@ impl fluke_wire::server::Fleet for Fleet {
         if let Some(grant) = token.and_then(|token| self.trust.grant(token)) {
             return Ok(grant);
         }
-        let what = if token.is_some() { "a wrong token" } else { "no token" };
-        self.refused(None, from, what);
-        tokio::time::sleep(self.trust.strike(from.map(|from| from.ip()), Instant::now())).await;
+        let strike = self.trust.strike(from.map(|from| from.ip()), Instant::now());
+        if strike.is_notable() {
+            let what = if token.is_some() { "a wrong token" } else { "no token" };
+            self.refused(None, from, &format!("{what} ({} from this address)", strike.count));
+        }
+        tokio::time::sleep(strike.wait).await;
         Err(Refusal::Unauthenticated)
     }
 

@@ -124,10 +124,27 @@ impl Trust {
         self.grants.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes a wrong token from this address and says how long to let it wait for its answer.
-    pub fn strike(&self, from: Option<IpAddr>, now: Instant) -> Duration {
-        let Some(from) = from else { return Duration::ZERO };
+    /// Notes a wrong token from this address.
+    pub fn strike(&self, from: Option<IpAddr>, now: Instant) -> Strike {
+        let Some(from) = from else { return Strike { count: 1, wait: Duration::ZERO } };
         self.strikes.lock().unwrap_or_else(PoisonError::into_inner).add(from, now)
+    }
+}
+
+/// What a wrong token comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strike {
+    /// The how-manyth of this address.
+    pub count: u32,
+    /// How long to let it wait for its answer.
+    pub wait: Duration,
+}
+
+impl Strike {
+    /// Whether it is worth a line of history: the first, the second, the fourth and so on, so
+    /// that a flood of them does not wash everything else away.
+    pub fn is_notable(self) -> bool {
+        self.count.is_power_of_two()
     }
 }
 
@@ -142,12 +159,13 @@ impl Strikes {
     const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
     const LONGEST: Duration = Duration::from_secs(10);
 
-    fn add(&mut self, from: IpAddr, now: Instant) -> Duration {
+    fn add(&mut self, from: IpAddr, now: Instant) -> Strike {
         if self.by_address.len() >= Self::REMEMBERED {
             self.by_address.retain(|_, (_, last)| now - *last < Self::FORGIVEN_AFTER);
         }
         if self.by_address.len() >= Self::REMEMBERED && !self.by_address.contains_key(&from) {
-            return Self::LONGEST;
+            // Too many to tell apart: all wait, and none has a number of its own.
+            return Strike { count: 3, wait: Self::LONGEST };
         }
         let (count, last) = self.by_address.entry(from).or_insert((0, now));
         if now - *last >= Self::FORGIVEN_AFTER {
@@ -155,7 +173,8 @@ impl Strikes {
         }
         *count += 1;
         *last = now;
-        (Duration::from_millis(100) * (1 << (*count - 1).min(10))).min(Self::LONGEST)
+        let wait = Duration::from_millis(100) * (1 << (*count - 1).min(10));
+        Strike { count: *count, wait: wait.min(Self::LONGEST) }
     }
 }
 
@@ -210,10 +229,19 @@ mod tests {
         let trust = Trust::new(vec![]);
         let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let start = Instant::now();
-        let waits: Vec<_> = (0..9).map(|_| trust.strike(Some(a), start).as_millis()).collect();
+        let wait = |from, at| trust.strike(Some(from), at).wait.as_millis();
+        let waits: Vec<_> = (0..9).map(|_| wait(a, start)).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
-        assert_eq!(trust.strike(Some(b), start).as_millis(), 100, "another address");
+        assert_eq!(wait(b, start), 100, "another address");
         let later = start + Duration::from_secs(600);
-        assert_eq!(trust.strike(Some(a), later).as_millis(), 100, "ten quiet minutes later");
+        assert_eq!(wait(a, later), 100, "ten quiet minutes later");
+    }
+
+    #[test]
+    fn a_flood_of_wrong_tokens_is_no_flood_of_history() {
+        let trust = Trust::new(vec![]);
+        let now = Instant::now();
+        let strikes = (0..1000).map(|_| trust.strike(Some([10, 0, 0, 1].into()), now));
+        assert_eq!(strikes.filter(|strike| strike.is_notable()).count(), 10);
     }
 }

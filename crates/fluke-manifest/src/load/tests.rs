@@ -231,6 +231,18 @@ fn a_file_that_is_no_hcl_is_told_of_once_and_spares_the_others() {
 }
 
 #[test]
+fn an_expression_fails_only_with_what_it_needs() {
+    let tree = MemoryTree::new([
+        ("a.fluke.hcl", "locals {\n  bad = nope()\n  good = 1\n}\n"),
+        ("b.fluke.hcl", "locals {{{"),
+    ]);
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    assert_eq!(loader.evaluate(&tree, "local.good + 1").as_deref(), Ok("2"));
+    let problems = loader.evaluate(&tree, "local.bad").expect_err("it needs what is bad");
+    assert!(problems.iter().any(|problem| problem.message.contains("nope")), "{problems:#?}");
+}
+
+#[test]
 fn many_files_are_read_on_all_cores_in_order() {
     let files: Vec<_> = (0..1000)
         .map(|n| (format!("{n:04}.fluke.hcl"), format!("locals {{\n  v{n} = {n}\n}}\n")))

@@ -13,6 +13,7 @@ use globset::GlobBuilder;
 
 use crate::cli::{Colour, FmtArgs, Global};
 use crate::colour::Paint;
+use crate::config;
 use crate::diagnostics;
 use crate::failure::Failure;
 use crate::report::count;
@@ -71,7 +72,8 @@ impl Sum {
 
 fn one(file: &Path, check: bool, colour: Colour) -> Result<Outcome, Failure> {
     let name = file.display().to_string();
-    let text = fs::read_to_string(file)
+    let text = config::read_bounded(file)
+        .and_then(|text| String::from_utf8(text).map_err(io::Error::other))
         .map_err(|error| Failure::new(format!("could not read {name}")).because(&error))?;
     let Some(formatted) = format(&name, &text, colour) else { return Ok(Outcome::Broken) };
     if formatted == text {
