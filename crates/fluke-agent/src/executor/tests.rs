@@ -69,7 +69,7 @@ async fn a_kind_that_this_agent_has_not_is_an_error_and_nothing_runs() {
         [("systemd", ExecutorSpec::Systemd(systemd)), ("quantum", ExecutorSpec::Unknown)]
     {
         let verdict = executors.check(&step(kind, spec)).await;
-        let expected = format!("this agent (version 1.2.3) has no `{kind}` executor; upgrade");
+        let expected = format!("this agent (version 1.2.3) has no `{kind}` executor; give");
         assert!(matches!(&verdict, Verdict::Error { .. }), "{verdict:?}");
         assert!(reason(&verdict).starts_with(&expected), "{verdict:?}");
     }
