@@ -77,6 +77,10 @@ fn main() {
         .collect();
     let prepare = time(ROUNDS, || Compiler::new(&model, Policy::Remediate));
     let compiler = Compiler::new(&model, Policy::Remediate);
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    let known = Compiler::new(&loader.load(&before_tree).model.expect("valid"), Policy::Remediate);
+    let changed = loader.load(&after_tree).model.expect("valid");
+    let follow = time(ROUNDS, || known.follow(&changed));
     let snapshot = time(1, || compiler.snapshot(&host));
 
     println!("{TASKS} tasks, {} steps, {:.1} MB", TASKS * STEPS, bytes as f64 / 1e6);
@@ -88,5 +92,6 @@ fn main() {
     row("text to model, nothing known before", cold);
     row("text to model, one file changed", median(warm));
     row("model to compiler (all tasks hashed)", prepare);
+    row("model to compiler, one task changed", follow);
     row("compiler to one host's snapshot", snapshot);
 }

@@ -11,8 +11,8 @@ use fluke_model::task::{Location, Task};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::hcl::ast::{Block, Expr, Span};
-use crate::hcl::budget::Budget;
-use crate::hcl::decode::Fields;
+use crate::hcl::budget::{Budget, Cost};
+use crate::hcl::decode::{Evaluate, Fields};
 use crate::hcl::problem::Problem;
 use crate::hcl::scope::Scope;
 use crate::hcl::source::Source;
@@ -34,6 +34,21 @@ pub type GlobError = globset::Error;
 pub struct Loader {
     manifests: GlobMatcher,
     parsed: HashMap<Arc<str>, Arc<ParsedFile>>,
+    /// What the last load read from each file, and the locals that it read it with.
+    read: HashMap<Arc<str>, ReadFile>,
+    locals: Locals,
+}
+
+/// The tasks of a file that has nothing wrong with it.
+#[derive(Clone)]
+struct ReadFile {
+    /// Of the file's content.
+    id: Arc<str>,
+    /// With where each is declared.
+    tasks: Vec<(Arc<Task>, Span)>,
+    /// What reading it took; charged again when it is reused, so that a commit is judged the
+    /// same whether or not anything is known before.
+    cost: Cost,
 }
 
 /// What came of a tree.
@@ -56,6 +71,7 @@ struct ParsedFile {
 /// One manifest of the tree at hand.
 struct File {
     path: Arc<str>,
+    id: Arc<str>,
     content: Arc<ParsedFile>,
     problems: Vec<Problem>,
 }
@@ -64,7 +80,8 @@ impl Loader {
     /// Takes files that match `glob` for manifests; `*` stays within a folder, `**` does not.
     pub fn new(glob: &str) -> Result<Self, GlobError> {
         let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
-        Ok(Self { manifests, parsed: HashMap::new() })
+        let (parsed, read) = (HashMap::new(), HashMap::new());
+        Ok(Self { manifests, parsed, read, locals: Locals::default() })
     }
 
     /// Which paths are manifests, for whoever reads ahead.
@@ -77,7 +94,13 @@ impl Loader {
         let (mut files, mut diagnostics) = self.open(tree);
         let budget = Budget::default();
         let locals = read_locals(&mut files, tree, &budget);
-        let tasks = read_tasks(&mut files, &locals, tree, &budget);
+        if locals != self.locals {
+            self.read.clear();
+        }
+        let read = read_files(&mut files, &self.read, &locals, tree, &budget);
+        let tasks = collect(&mut files, &read);
+        self.keep(&files, read);
+        self.locals = locals;
         let count = files.len();
         diagnostics.extend(files.into_iter().flat_map(diagnose));
         diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
@@ -106,6 +129,15 @@ impl Loader {
         })
     }
 
+    /// Remembers what was read from files that have nothing wrong with them and read no others.
+    fn keep(&mut self, files: &[File], read: Vec<ReadFile>) {
+        let sound = files
+            .iter()
+            .zip(read)
+            .filter(|(file, _)| file.problems.is_empty() && !may_read_files(&file.content.text));
+        self.read = sound.map(|(file, read)| (file.path.clone(), read)).collect();
+    }
+
     /// Opens every manifest; what cannot be opened is a diagnostic.
     fn open(&mut self, tree: &dyn Tree) -> (Vec<File>, Vec<Diagnostic>) {
         let is_manifest = |entry: &&TreeEntry| self.manifests.is_match(&*entry.path);
@@ -119,7 +151,8 @@ impl Loader {
                 Ok(content) => {
                     kept.insert(entry.id.clone(), content.clone());
                     let problems = content.parsed.problems.clone();
-                    files.push(File { path: entry.path.clone(), content, problems });
+                    let (path, id) = (entry.path.clone(), entry.id.clone());
+                    files.push(File { path, id, content, problems });
                 }
                 Err(why) => diagnostics.push(unplaced(&entry.path, why)),
             }
@@ -205,33 +238,69 @@ fn read_locals(files: &mut [File], tree: &dyn Tree, budget: &Budget) -> Locals {
     })
 }
 
-fn read_tasks(
+/// Reads the tasks of every sound file, in the order of the files, those that are known without
+/// reading them again.
+fn read_files(
     files: &mut [File],
+    known: &HashMap<Arc<str>, ReadFile>,
     locals: &Locals,
     tree: &dyn Tree,
     budget: &Budget,
-) -> BTreeMap<TaskName, Arc<Task>> {
-    let mut tasks: BTreeMap<_, Arc<Task>> = BTreeMap::new();
+) -> Vec<ReadFile> {
     let scope = Scope::new(locals, budget).with_files(tree);
     let evaluate = |expr: &Expr| eval(expr, &scope);
-    for file in files.iter_mut().filter(|file| file.is_sound()) {
-        let content = file.content.clone();
-        let source = Source::new(&file.path, &content.text);
-        let is_task = |block: &&Block| &*block.kind.text == "task" && block.labels.len() == 1;
-        for block in content.parsed.body.blocks.iter().filter(is_task) {
-            let fields = Fields::of_block(block, &evaluate, &mut file.problems);
-            let Some(read) = read_task(block, fields) else { continue };
-            let task = place(read, &file.path, source.position(block.kind.span.start).0);
-            if let Some(other) = tasks.get(&task.name) {
-                let message = format!("task `{}` is defined twice", task.name);
-                let help = format!("the other one is at {}; rename one of them", other.defined);
-                file.problems.push(Problem::new(block.header(), message).help(help));
-                continue;
-            }
-            tasks.insert(task.name.clone(), Arc::new(task));
+    let read = |file: &mut File| {
+        let known = known.get(&file.path).filter(|known| known.id == file.id);
+        if let Some(known) = known.filter(|known| budget.charge(known.cost).is_ok()) {
+            return known.clone();
+        }
+        let before = budget.left();
+        let tasks = if file.is_sound() { read_tasks(file, &evaluate) } else { Vec::new() };
+        ReadFile { id: file.id.clone(), tasks, cost: before - budget.left() }
+    };
+    files.iter_mut().map(read).collect()
+}
+
+fn read_tasks(file: &mut File, evaluate: Evaluate<'_>) -> Vec<(Arc<Task>, Span)> {
+    let content = file.content.clone();
+    let source = Source::new(&file.path, &content.text);
+    let is_task = |block: &&Block| &*block.kind.text == "task" && block.labels.len() == 1;
+    let mut tasks = Vec::new();
+    for block in content.parsed.body.blocks.iter().filter(is_task) {
+        let fields = Fields::of_block(block, evaluate, &mut file.problems);
+        if let Some(read) = read_task(block, fields) {
+            let line = source.position(block.kind.span.start).0;
+            tasks.push((Arc::new(place(read, &file.path, line)), block.header()));
         }
     }
     tasks
+}
+
+/// All tasks by name; a name that comes twice is a problem of the later file.
+fn collect(files: &mut [File], read: &[ReadFile]) -> BTreeMap<TaskName, Arc<Task>> {
+    let mut tasks: BTreeMap<_, Arc<Task>> = BTreeMap::new();
+    for (file, read) in files.iter_mut().zip(read) {
+        for (task, header) in &read.tasks {
+            if let Some(other) = tasks.get(&task.name) {
+                let message = format!("task `{}` is defined twice", task.name);
+                let help = format!("the other one is at {}; rename one of them", other.defined);
+                file.problems.push(Problem::new(*header, message).help(help));
+                continue;
+            }
+            tasks.insert(task.name.clone(), task.clone());
+        }
+    }
+    tasks
+}
+
+/// Whether the text may call a function that reads files: what such a file means can change while
+/// the file itself does not.
+fn may_read_files(text: &[u8]) -> bool {
+    let calls = |rest: &[u8]| {
+        let rest = rest.strip_prefix(b"set").unwrap_or(rest);
+        rest.trim_ascii_start().first() == Some(&b'(')
+    };
+    text.windows(4).enumerate().any(|(at, word)| word == b"file" && calls(&text[at + 4..]))
 }
 
 fn place(read: ReadTask, path: &str, line: u32) -> Task {

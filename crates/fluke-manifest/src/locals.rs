@@ -27,7 +27,7 @@ pub struct Definition<'a> {
 }
 
 /// Every local value that could be evaluated, and the names of those that could not.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Locals {
     values: HashMap<Arc<str>, Option<Value>>,
     whole: Option<Value>,

@@ -168,14 +168,22 @@ pub struct Compiler {
     by_pair: HashMap<(LabelKey, LabelValue), Vec<u32>>,
     /// Tasks that ask for no pair.
     unpaired: Vec<u32>,
+    default_policy: Policy,
     made: Mutex<HashMap<Labels, Arc<Snapshot>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Candidate {
     task: Arc<Task>,
     hash: Hash256,
     resolved: Arc<SnapshotTask>,
+}
+
+impl Candidate {
+    fn new(task: Arc<Task>, default_policy: Policy) -> Self {
+        let resolved = Arc::new(SnapshotTask::new(&task, default_policy));
+        Self { hash: resolved.hash(), task, resolved }
+    }
 }
 
 /// How many label sets' snapshots are remembered; more are compiled anew when asked for.
@@ -184,10 +192,22 @@ const REMEMBERED: usize = 16_384;
 impl Compiler {
     /// Prepares `model` for a server with this default policy.
     pub fn new(model: &Model, default_policy: Policy) -> Self {
+        Self::prepare(model, default_policy, &[])
+    }
+
+    /// The same for a model that follows on this one: tasks that are the very same values are
+    /// not resolved and hashed again.
+    pub fn follow(&self, model: &Model) -> Self {
+        Self::prepare(model, self.default_policy, &self.tasks)
+    }
+
+    /// `known` was resolved for the same policy, and is sorted by name.
+    fn prepare(model: &Model, default_policy: Policy, known: &[Candidate]) -> Self {
         let mut compiler = Self {
             tasks: Vec::with_capacity(model.tasks.len()),
             by_pair: HashMap::new(),
             unpaired: Vec::new(),
+            default_policy,
             made: Mutex::default(),
         };
         for task in model.tasks.values() {
@@ -199,9 +219,12 @@ impl Compiler {
                 }
                 None => compiler.unpaired.push(position),
             }
-            let resolved = Arc::new(SnapshotTask::new(task, default_policy));
-            let hash = resolved.hash();
-            compiler.tasks.push(Candidate { task: task.clone(), hash, resolved });
+            let same = known.binary_search_by(|known| known.task.name.cmp(&task.name));
+            let same = same.ok().map(|at| &known[at]);
+            compiler.tasks.push(match same.filter(|same| Arc::ptr_eq(&same.task, task)) {
+                Some(same) => same.clone(),
+                None => Candidate::new(task.clone(), default_policy),
+            });
         }
         compiler
     }

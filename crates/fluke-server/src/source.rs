@@ -244,6 +244,7 @@ impl Source {
     /// if the mirror could not give what the commit has.
     async fn judge(&self, files: Files) -> Option<Verdict> {
         let (loader, policy) = (self.loader.clone(), self.default_policy);
+        let before = self.desired.borrow().clone();
         let judged = tokio::task::spawn_blocking(move || {
             let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
             let mut loaded = loader.load(files.tree());
@@ -253,7 +254,10 @@ impl Source {
             }
             Some(match loaded.model.filter(|_| !Diagnostic::any_error(&loaded.diagnostics)) {
                 Some(model) => {
-                    let compiler = Compiler::new(&model, policy);
+                    let compiler = match before {
+                        Some(before) => before.compiler.follow(&model),
+                        None => Compiler::new(&model, policy),
+                    };
                     Verdict::Accepted(Box::new(model), compiler, loaded.diagnostics)
                 }
                 None => Verdict::Rejected(loaded.diagnostics),

@@ -19,6 +19,22 @@ pub struct Budget {
     depth: AtomicU64,
 }
 
+/// An amount of what a budget is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    steps: u64,
+    bytes: u64,
+}
+
+impl std::ops::Sub for Cost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        let steps = self.steps.saturating_sub(other.steps);
+        Self { steps, bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+}
+
 /// What the budget does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
@@ -49,6 +65,18 @@ impl Budget {
     /// So many steps of work, and so many bytes of strings and collections.
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self { steps: steps.into(), bytes: bytes.into(), depth: 0.into() }
+    }
+
+    /// What has not been spent.
+    pub fn left(&self) -> Cost {
+        let (steps, bytes) = (&self.steps, &self.bytes);
+        Cost { steps: steps.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+    }
+
+    /// Spends what something is known to cost.
+    pub fn charge(&self, cost: Cost) -> Result<(), Exceeded> {
+        self.work(cost.steps)?;
+        self.bytes(cost.bytes)
     }
 
     /// Spends work.

@@ -305,3 +305,53 @@ fn only_what_changed_is_parsed_again() {
         loader.parsed.values().filter(|file| before.iter().any(|old| Arc::ptr_eq(old, file)));
     assert_eq!((kept.count(), loader.parsed.len()), (1, 2));
 }
+
+#[test]
+fn what_reads_files_is_read_anew() {
+    for (text, reads) in [
+        ("x = file(\"a\")", true),
+        ("x = templatefile (\"a\", {})", true),
+        ("x = fileset(\"a\", \"*\")", true),
+        ("x = core::file(\"a\")", true),
+        ("check = \"test -f /etc/profile\"", false),
+        ("file = 1", false),
+    ] {
+        assert_eq!(may_read_files(text.as_bytes()), reads, "{text}");
+    }
+}
+
+/// A small repository, chosen by numbers.
+fn repository(choice: &[(u8, u8)]) -> Vec<(String, String)> {
+    let file = |(number, (local, step)): (usize, &(u8, u8))| {
+        let text = match local % 4 {
+            0 => format!("locals {{\n  shared = {}\n}}\n", step % 3),
+            1 => task(&format!("shell \"s\" {{\n check = local.shared\n command = \"{step}\"\n}}"))
+                .replace("\"t\"", &format!("\"t{}\"", number % 5)),
+            2 => task("shell \"s\" {\n check = file(\"data\")\n command = \"x\"\n}")
+                .replace("\"t\"", &format!("\"f{number}\"")),
+            _ => "locals {".to_string(),
+        };
+        (format!("{number}.fluke.hcl"), text)
+    };
+    let mut files: Vec<_> = choice.iter().enumerate().map(file).collect();
+    files.push(("data".into(), format!("{:?}", choice.first())));
+    files
+}
+
+proptest::proptest! {
+    /// What was known before never changes what a tree means.
+    #[test]
+    fn a_loader_with_a_past_judges_as_a_new_one(
+        history in proptest::collection::vec(
+            proptest::collection::vec((proptest::prelude::any::<u8>(), 0..4u8), 0..5), 1..5)
+    ) {
+        let mut old = Loader::new(DEFAULT_GLOB).expect("a glob");
+        for choice in &history {
+            let tree = MemoryTree::new(repository(choice));
+            let fresh = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree);
+            let known = old.load(&tree);
+            proptest::prop_assert_eq!(known.model, fresh.model);
+            proptest::prop_assert_eq!(known.diagnostics, fresh.diagnostics);
+        }
+    }
+}

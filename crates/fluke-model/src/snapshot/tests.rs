@@ -87,6 +87,18 @@ fn what_changes_nothing_for_a_host_leaves_its_hash() {
 }
 
 #[test]
+fn a_model_that_follows_is_compiled_like_a_new_one() {
+    let (a, b) = (task("a", &[], &["1"]), task("b", &[], &["2"]));
+    let first = Compiler::new(&model(&[a.clone(), b]), Policy::AlertOnly);
+    let next = model(&[a, task("b", &[], &["3"]), task("c", &[], &["4"])]);
+    let (followed, fresh) = (first.follow(&next), Compiler::new(&next, Policy::AlertOnly));
+    let host = Labels::default();
+    assert_eq!(followed.snapshot(&host), fresh.snapshot(&host));
+    let shared = |compiler: &Compiler| compiler.snapshot(&host).tasks()[0].clone();
+    assert!(Arc::ptr_eq(&shared(&first), &shared(&followed)), "what is the same is shared");
+}
+
+#[test]
 fn steps_are_found_by_index_and_survive_json() {
     let snapshot = compile(&[task("a", &[], &["1", "2"]), task("b", &[], &["3"])], &[]);
     let seen: Vec<_> = snapshot
