@@ -122,9 +122,10 @@ impl Loader {
             .and_then(|expr| eval(&expr, &Scope::new(&locals, &budget).with_files(tree)));
         // What is wrong elsewhere matters only where the expression needs it.
         outcome.map(|value| value.to_json_string()).map_err(|problems| {
+            if !problems.is_empty() {
+                return Source::new("expression", expression.as_bytes()).errors(problems);
+            }
             diagnostics.extend(files.into_iter().flat_map(diagnose));
-            let source = Source::new("expression", expression.as_bytes());
-            diagnostics.extend(source.errors(problems));
             diagnostics
         })
     }

@@ -55,6 +55,7 @@ async fn the_sample_is_applied_broken_on_purpose_and_repaired() {
     let sample = dev.tells(&["A sample to play with:"]).await;
     let manifests = sample.split(": ").nth(1).expect("a path").to_string();
     assert!(std::path::Path::new(&manifests).join("sample.fluke.hcl").exists());
+    dev.tells(&["read", "2 tasks in force"]).await;
     dev.tells(&["applied", "greeting/shell.words"]).await;
     dev.tells(&["break", "on purpose"]).await;
     dev.tells(&["drift", "greeting/shell.words"]).await;

@@ -60,11 +60,15 @@ impl Narrator {
     /// Tells until there is nobody left to listen.
     pub async fn tell(mut self) -> Result<(), Failure> {
         for event in std::mem::take(&mut self.before) {
+            self.in_force(&event).await;
             self.event(&event)?;
         }
         loop {
             match self.changes.recv().await {
-                Ok(Change::Event(event)) => self.event(&event)?,
+                Ok(Change::Event(event)) => {
+                    self.in_force(&event).await;
+                    self.event(&event)?;
+                }
                 Ok(Change::Agent(_)) => self.sum_up()?,
                 Ok(Change::Source | Change::Reconcile(_)) => {}
                 Err(RecvError::Lagged(missed)) => {
@@ -76,6 +80,17 @@ impl Narrator {
                 }
                 Err(RecvError::Closed) => return Ok(()),
             }
+        }
+    }
+
+    /// A commit's event comes a moment before the commit itself.
+    async fn in_force(&mut self, event: &Event) {
+        if event.kind == EventKind::CommitAccepted {
+            let wanted = self.source.desired.wait_for(|desired| {
+                desired.as_ref().is_some_and(|desired| desired.since >= event.time)
+            });
+            // A source that is gone says nothing new; what it said last is told.
+            let _ = wanted.await;
         }
     }
 
