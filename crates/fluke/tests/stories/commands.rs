@@ -1,6 +1,10 @@
 //! What people type, against a real server with real agents.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::support::Fleet;
 
@@ -71,4 +75,27 @@ async fn what_does_not_exist_is_answered_with_what_does() {
         assert_eq!(told.code, 1, "{arguments:?}: {told:?}");
         assert!(told.stderr.contains(expected), "{arguments:?}: {}", told.stderr);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_watched_is_shown_again_when_it_changes() {
+    let (fleet, host) = fleet_with_drift("touch ROOT/page").await;
+    let mut watch = tokio::process::Command::new(env!("CARGO_BIN_EXE_fluke"))
+        .args(["get", "drift", "-w"])
+        .env("FLUKE_SERVER", format!("unix://{}", fleet.socket().display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("fluke runs");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    let mut shows = async |words: &str| {
+        let mut next = async || lines.next_line().await.expect("a line").expect("it goes on");
+        let found = async { while !next().await.contains(words) {} };
+        tokio::time::timeout(Duration::from_secs(60), found).await.expect(words);
+    };
+    shows("shell.file").await;
+    assert_eq!(fleet.fluke(&["reconcile", "task", "page"]).await.code, 0);
+    assert!(host.has("page"));
+    shows("nothing is drifted").await;
 }
