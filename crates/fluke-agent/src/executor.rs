@@ -3,18 +3,15 @@
 //! Failure is data here: whatever goes wrong is a [`Verdict::Error`] or an [`Applied::Failed`] with
 //! a text for an operator.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::task::{ExecutorSpec, Step};
 use fluke_model::verdict::{Drift, Output, Verdict};
 use futures_util::stream::BoxStream;
-use tokio::task::JoinSet;
 
 use crate::host::{Host, users};
 use crate::state::processing::Applied;
+use crate::world::Steps;
 
 mod mise;
 mod shell;
@@ -94,9 +91,10 @@ impl Executors {
     pub fn supported() -> Vec<String> {
         ["mise", "shell"].map(str::to_owned).to_vec()
     }
+}
 
-    /// Tells whether a step holds.
-    pub async fn check(&self, step: &Step) -> Verdict {
+impl Steps for Executors {
+    async fn check(&self, step: &Step) -> Verdict {
         if let Some(reason) = self.refusal(step) {
             return Verdict::Error { reason };
         }
@@ -110,46 +108,7 @@ impl Executors {
         }
     }
 
-    /// Tells of many steps of a snapshot, `at_once` at a time, each on a task of its own: starting
-    /// a process takes a thread for a moment, and there may be several.
-    ///
-    /// Dropping the future ends every check that is under way.
-    pub async fn check_all(
-        self: &Arc<Self>,
-        snapshot: &Arc<Snapshot>,
-        steps: &[StepIndex],
-        at_once: usize,
-    ) -> Vec<(StepIndex, Verdict)> {
-        let mut running = JoinSet::new();
-        let mut found = BTreeMap::new();
-        for index in steps.iter().copied() {
-            if running.len() >= at_once.max(1)
-                && let Some(Ok((index, verdict))) = running.join_next().await
-            {
-                found.insert(index, verdict);
-            }
-            let (executors, snapshot) = (self.clone(), snapshot.clone());
-            running.spawn(async move { (index, executors.check_at(&snapshot, index).await) });
-        }
-        while let Some(checked) = running.join_next().await {
-            found.extend(checked.ok());
-        }
-        let bug = || Verdict::Error {
-            reason: "a bug in fluke made this check fail; please report it".to_owned(),
-        };
-        steps.iter().map(|step| (*step, found.remove(step).unwrap_or_else(bug))).collect()
-    }
-
-    /// Tells whether a step of a snapshot holds.
-    pub async fn check_at(&self, snapshot: &Snapshot, index: StepIndex) -> Verdict {
-        match snapshot.step(index) {
-            Some((_, step)) => self.check(step).await,
-            None => Verdict::Error { reason: "there is no such step".to_owned() },
-        }
-    }
-
-    /// Makes a step hold that has drifted.
-    pub async fn apply(&self, step: &Step, drift: &Drift) -> Applied {
+    async fn apply(&self, step: &Step, drift: &Drift) -> Applied {
         if let Some(reason) = self.refusal(step) {
             return Applied::Failed(Output::from_text(reason));
         }
@@ -163,8 +122,7 @@ impl Executors {
         }
     }
 
-    /// Tells when a step is worth another look, where that can be told.
-    pub fn watch(&self, step: &Step) -> Option<LookAgain> {
+    fn watch(&self, step: &Step) -> Option<LookAgain> {
         if self.refusal(step).is_some() {
             return None;
         }
@@ -174,7 +132,9 @@ impl Executors {
             ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => None,
         }
     }
+}
 
+impl Executors {
     fn time_for(&self, step: &Step) -> Duration {
         step.timeout.unwrap_or(self.settings.command_timeout)
     }

@@ -16,6 +16,7 @@ pub mod journal;
 mod session;
 pub mod state;
 pub mod store;
+pub mod world;
 
-pub use agent::{AgentConfig, AgentError, AgentStatus, run};
+pub use agent::{AgentConfig, AgentError, AgentStatus, run, run_in};
 pub use executor::Allow;

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, Welcome};
-use fluke_model::time::Timestamp;
 use fluke_wire::Refusal;
 use fluke_wire::server::Entry;
 use tokio::sync::watch;
 
+use crate::clock::Clock;
 use crate::outlets::Outlets;
-use crate::reconcile::Now;
 use crate::registry::{ClaimError, Registry};
 use crate::session::Session;
 use crate::source::Desired;
@@ -35,6 +34,8 @@ pub struct Fleet {
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 impl fluke_wire::server::Fleet for Fleet {
@@ -69,7 +70,7 @@ impl fluke_wire::server::Fleet for Fleet {
         }
         let id = SessionId(random());
         let valid = |label: Option<&str>| self.trust.has_label(label);
-        let now = Now::read();
+        let now = self.clock.read();
         let (seat, nudged) = self
             .registry
             .claim(&hello, id, grant.label(), valid, self.poll_interval, now)
@@ -97,6 +98,7 @@ impl fluke_wire::server::Fleet for Fleet {
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
+            clock: self.clock.clone(),
         };
         Ok(Entry { welcome, run: Box::new(move |link| Box::pin(session.run(link))) })
     }
@@ -104,7 +106,7 @@ impl fluke_wire::server::Fleet for Fleet {
 
 impl Fleet {
     fn refused(&self, hello: Option<&Hello>, from: Option<SocketAddr>, why: &str) {
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = self.clock.read().wall;
         let from = from.map_or("an unknown address".to_string(), |from| from.to_string());
         // A stranger's name is not an agent's: it goes into the text, not into the agent's history.
         let name = hello.map(|hello| format!(" as `{}`", hello.name)).unwrap_or_default();

@@ -47,13 +47,6 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-impl Now {
-    /// Reads the clocks; only the doing side calls this.
-    pub fn read() -> Self {
-        Self { instant: Instant::now(), wall: Timestamp::from(std::time::SystemTime::now()) }
-    }
-}
-
 /// What a host should be, and which commit says so.
 #[derive(Debug, Clone)]
 pub struct Wanted {

@@ -12,8 +12,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::alert::{AlertSettings, Alerter, AlerterError};
+use crate::alert::{AlertSettings, AlertSink, Alerter, AlerterError};
 use crate::changes::{Change, Changes};
+use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventLog, QueueBounds};
 use crate::fleet::Fleet;
@@ -164,13 +165,14 @@ impl Server {
             desired: handle.desired.clone(),
             outlets: Outlets {
                 events: events.clone(),
-                alerter: alerter.clone(),
+                alerts: alerter.clone().map(|alerter| alerter as Arc<dyn AlertSink>),
                 reconciles: reconciles.clone(),
                 changes: changes.clone(),
             },
             poll_interval: settings.poll_interval,
             heartbeat: settings.heartbeat,
             stopping: stopped.clone(),
+            clock: Clock::default(),
         };
         let pushes = handle.clone();
         let app = App::new(Parts {

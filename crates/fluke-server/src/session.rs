@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::changes::Change;
+use crate::clock::Clock;
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
@@ -40,6 +41,8 @@ pub struct Session {
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 /// Why a session came to its end.
@@ -64,10 +67,9 @@ impl Session {
         if matches!(end, End::Stopping) {
             link.close(Refusal::Unavailable(why.clone()));
         }
-        if let Some((effects, _)) =
-            self.seat.step(self.id, Input::Disconnected { why }, Now::read())
-        {
-            self.record(effects);
+        let now = self.clock.read();
+        if let Some((effects, _)) = self.seat.step(self.id, Input::Disconnected { why }, now) {
+            self.record(effects, now);
         }
     }
 
@@ -84,17 +86,13 @@ impl Session {
                 Ok(wake) => wake,
                 Err(end) => return end,
             };
-            // Every branch is cancel-safe: receivers and watches lose nothing when dropped.
+            // Every branch is cancel-safe: receivers and watches lose nothing when dropped. What is
+            // rare comes first, so that an agent with a lot to say cannot keep it waiting; silence
+            // comes last, since what was said and not yet read is none.
             input = loop {
                 tokio::select! {
-                    heard = link.incoming.next() => match heard {
-                        Ok(Some(message)) => {
-                            silent_at = TokioInstant::now() + patience;
-                            break Input::Message(message);
-                        }
-                        Ok(None) => return End::Lost("the agent closed the connection".into()),
-                        Err(error) => return End::Lost(error.to_string()),
-                    },
+                    biased;
+                    () = stopped(&mut self.stopping) => return End::Stopping,
                     nudge = self.nudged.recv() => match nudge {
                         Some(()) => break Input::Wake,
                         None => return End::Replaced,
@@ -104,17 +102,24 @@ impl Session {
                         (Ok(()), None) => {}
                         (Err(_), _) => return End::Stopping,
                     },
-                    () = at(wake) => break Input::Wake,
                     _ = beat.tick() => {
                         if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
                             return End::Lost("the agent does not read".into());
                         }
                     }
+                    () = at(wake) => break Input::Wake,
+                    heard = link.incoming.next() => match heard {
+                        Ok(Some(message)) => {
+                            silent_at = TokioInstant::now() + patience;
+                            break Input::Message(message);
+                        }
+                        Ok(None) => return End::Lost("the agent closed the connection".into()),
+                        Err(error) => return End::Lost(error.to_string()),
+                    },
                     () = sleep_until(silent_at) => {
                         let seconds = patience.as_secs();
                         return End::Lost(format!("nothing heard of the agent for {seconds} s"));
                     }
-                    () = stopped(&mut self.stopping) => return End::Stopping,
                 }
             };
         }
@@ -133,13 +138,14 @@ impl Session {
         patience: Duration,
     ) -> Result<Option<Instant>, End> {
         let is_news = changes_what_is_known(&input);
-        let Some((effects, wake)) = self.seat.step(self.id, input, Now::read()) else {
+        let now = self.clock.read();
+        let Some((effects, wake)) = self.seat.step(self.id, input, now) else {
             return Err(End::Replaced);
         };
         if is_news {
             self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
         }
-        for message in self.record(effects) {
+        for message in self.record(effects, now) {
             match timeout(patience, link.outgoing.send(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(End::Lost(error.to_string())),
@@ -150,8 +156,8 @@ impl Session {
     }
 
     /// Does everything but the sending; gives back what is to be sent.
-    fn record(&self, effects: Vec<Effect>) -> Vec<ToAgent> {
-        self.outlets.take(&self.hello.name, effects)
+    fn record(&self, effects: Vec<Effect>, now: Now) -> Vec<ToAgent> {
+        self.outlets.take(&self.hello.name, effects, now.wall)
     }
 }
 

@@ -5,6 +5,7 @@ use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 
 use super::*;
+use crate::clock::Clock;
 use crate::reconcile::Progress;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -26,7 +27,7 @@ fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>,
     let (seat, nudged) = claim(registry, 1, session).expect("a free name");
     let session = SessionId(session);
     let connected = Input::Connected { hello: hello(1), session, wanted: None };
-    let (effects, _) = seat.step(session, connected, Now::read()).expect("seated");
+    let (effects, _) = seat.step(session, connected, Clock::default().read()).expect("seated");
     (seat, nudged, effects)
 }
 
@@ -35,7 +36,14 @@ fn claim(
     instance: u64,
     session: u64,
 ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
-    registry.claim(&hello(instance), SessionId(session), None, |_| true, POLL, Now::read())
+    registry.claim(
+        &hello(instance),
+        SessionId(session),
+        None,
+        |_| true,
+        POLL,
+        Clock::default().read(),
+    )
 }
 
 fn request(id: &str) -> Request {
@@ -56,7 +64,7 @@ fn an_order_that_the_session_never_got_to_ends_with_it() {
     let (seat, _nudged, _) = connect(&registry, 1);
     registry.order("web-1", request("r1")).expect("connected");
     let gone = Input::Disconnected { why: "test".into() };
-    let (effects, _) = seat.step(SessionId(1), gone, Now::read()).expect("seated");
+    let (effects, _) = seat.step(SessionId(1), gone, Clock::default().read()).expect("seated");
     assert_eq!(ended(&effects), ["r1"]);
     assert_eq!(registry.order("web-1", request("r2")), Err(OrderError::Offline));
 }
@@ -71,7 +79,7 @@ fn an_order_to_a_session_that_is_replaced_ends_and_its_late_end_changes_nothing(
     nudged.try_recv().expect("the order's");
     assert!(nudged.try_recv().is_err(), "closed: the old session knows that it is replaced");
     let gone = Input::Disconnected { why: "late".into() };
-    assert!(old.step(SessionId(1), gone, Now::read()).is_none());
+    assert!(old.step(SessionId(1), gone, Clock::default().read()).is_none());
     registry.order("web-1", request("r2")).expect("still connected");
 }
 
@@ -86,7 +94,7 @@ fn another_agent_does_not_get_a_name_that_is_taken() {
 #[test]
 fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     let registry = Registry::default();
-    let now = Now::read();
+    let now = Clock::default().read();
     let claim = |n: usize, now| {
         let hello = Hello { name: AgentName::new(format!("a{n}")).expect("name"), ..hello(1) };
         registry.claim(&hello, SessionId(1), None, |_| true, POLL, now)
