@@ -81,7 +81,13 @@ struct Court<'a> {
 #[derive(Debug, Default, Clone)]
 struct Told {
     trigger: String,
-    failed: bool,
+    outcome: Option<Outcome>,
+}
+
+impl Told {
+    fn failed(&self) -> bool {
+        self.outcome.is_some_and(Outcome::is_failure)
+    }
 }
 
 impl Court<'_> {
@@ -291,16 +297,25 @@ impl Court<'_> {
         }
     }
 
-    /// Between a failure and the next try there is a pause, unless there is news.
+    /// Between a failure and the next try there is a pause, unless there is news. To be
+    /// interrupted once is no failure of the task's.
     fn pauses(&mut self) {
         let told = self.outcomes();
         let mut ended: BTreeMap<(HostId, &str), (Duration, u64)> = BTreeMap::new();
+        let mut interrupted: BTreeMap<(HostId, &str), u32> = BTreeMap::new();
         let mut news = Duration::ZERO;
         for entry in &self.record.entries {
             match &entry.what {
-                What::InForce(..) | What::Asked | What::ServerBegan(_) => news = entry.at,
+                What::InForce(..) | What::Asked | What::ServerBegan(_) => {
+                    news = entry.at;
+                    interrupted.clear();
+                }
                 What::ApplyEnded { host, key, drift, how: _ } => {
                     ended.insert((*host, key), (entry.at, *drift));
+                    let outcome = told.get(&(*host, *drift)).and_then(|told| told.outcome);
+                    let streak = interrupted.entry((*host, key)).or_default();
+                    let again = outcome == Some(Outcome::Interrupted);
+                    *streak = if again { *streak + 1 } else { 0 };
                 }
                 What::ApplyBegan { host, key, drift, .. } => {
                     let Some((at, before)) = ended.get(&(*host, key.as_str())).copied() else {
@@ -309,9 +324,11 @@ impl Court<'_> {
                     let failed = told.get(&(*host, before)).cloned().unwrap_or_default();
                     let next = told.get(&(*host, *drift)).cloned().unwrap_or_default();
                     let rested = entry.at >= at + pause_after(1) || news >= at;
-                    // The server does not learn of failures on the agent's own account in time.
-                    let alone = failed.trigger == "offline";
-                    if failed.failed && !rested && !alone && next.trigger != "manual" {
+                    let excused = interrupted.get(&(*host, key.as_str())) == Some(&1)
+                        // What failed on the agent's own account, the server begins with anew.
+                        || failed.trigger == "offline"
+                        || next.trigger == "manual";
+                    if failed.failed() && !rested && !excused {
                         let how = format!(
                             "host {host}: {key} for #{drift}, {:?} after it failed for #{before}",
                             entry.at - at
@@ -395,14 +412,14 @@ impl Court<'_> {
             match (event.kind, drift) {
                 (EventKind::ApplyStarted, Some(drift)) => {
                     let trigger = event.trigger.clone().unwrap_or_default();
-                    told.insert((host, drift), Told { trigger, failed: false });
+                    told.insert((host, drift), Told { trigger, outcome: None });
                     open.insert(host, drift);
                 }
                 _ => {
                     if let Some(drift) = open.remove(&host)
                         && let Some(told) = told.get_mut(&(host, drift))
                     {
-                        told.failed = event.outcome.is_some_and(Outcome::is_failure);
+                        told.outcome = event.outcome;
                     }
                 }
             }

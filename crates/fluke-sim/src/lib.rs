@@ -22,9 +22,11 @@ pub mod schedule;
 pub mod server;
 pub mod trace;
 
+use std::collections::BTreeMap;
+
 use laws::{Breach, judge};
 use schedule::Schedule;
-use trace::Record;
+use trace::{Record, What};
 
 /// A night, and what was wrong with it.
 #[derive(Debug)]
@@ -60,6 +62,18 @@ pub fn shrink(night: Night) -> Night {
 }
 
 impl Night {
+    /// How often what happened, for a look at whether nights are as bad as they should be.
+    pub fn count(&self, into: &mut BTreeMap<String, u64>) {
+        for entry in &self.record.entries {
+            let What::Event(_, event) = &entry.what else { continue };
+            let mut name = event.kind.as_str().to_owned();
+            for part in [event.trigger.as_deref(), event.outcome.map(|it| it.as_str())] {
+                part.into_iter().for_each(|part| name.push_str(&format!(" {part}")));
+            }
+            *into.entry(name).or_default() += 1;
+        }
+    }
+
     /// All that one needs to understand what went wrong; with `all`, all that happened.
     pub fn tell(&self, all: bool) -> String {
         const LAST: usize = 60;

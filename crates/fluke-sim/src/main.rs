@@ -1,5 +1,6 @@
 //! Plays nights: many of them, or one in detail.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -64,6 +65,7 @@ fn many(arguments: &Arguments) -> bool {
     let next = AtomicU64::new(arguments.from);
     let end = arguments.from + arguments.seeds;
     let bad: Mutex<Vec<Night>> = Mutex::default();
+    let counts: Mutex<BTreeMap<String, u64>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..arguments.threads.max(1) {
             scope.spawn(|| {
@@ -73,6 +75,7 @@ fn many(arguments: &Arguments) -> bool {
                         return;
                     }
                     let night = spend(Schedule::of(seed));
+                    night.count(&mut counts.lock().expect("no panic"));
                     if let Some(breach) = night.breaches.first() {
                         say(&format!("seed {seed}: {breach}\n"));
                         bad.lock().expect("no panic").push(night);
@@ -81,6 +84,9 @@ fn many(arguments: &Arguments) -> bool {
             });
         }
     });
+    for (name, count) in counts.into_inner().expect("no panic") {
+        say(&format!("{count:>10}  {name}\n"));
+    }
     let mut bad = bad.into_inner().expect("no panic");
     let took = began.elapsed().as_secs_f64();
     let rate = arguments.seeds as f64 / took;

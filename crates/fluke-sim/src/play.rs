@@ -158,9 +158,9 @@ impl Director {
             Action::Slow(host, millis) => net.slow_down(host, Duration::from_millis(millis)),
             Action::HealLink(host) => net.heal(host),
             Action::Reset(host) => net.reset(host),
-            Action::Drift(host, task, step) => self.hosts[host].drift(&key(task, step)),
+            Action::Drift(host, task, step) => self.hosts[host].drift(&repo.step(task, step)),
             Action::Misbehave(host, task, step, mode) => {
-                self.hosts[host].set_mode(&key(task, step), mode);
+                self.hosts[host].set_mode(&repo.step(task, step), mode);
             }
             Action::Behave(host) => self.hosts[host].mend(),
             Action::Reconcile(scope) => self.reconcile(scope),
@@ -401,10 +401,6 @@ fn compare_view(
             standing.wrong.push(format!("host {host}: {name} is said to be {said:?}:{steps}"));
         }
     }
-}
-
-fn key(task: usize, step: usize) -> String {
-    format!("t{task}/s{step}")
 }
 
 fn name(host: HostId) -> String {

@@ -129,6 +129,14 @@ impl Repo {
         }
     }
 
+    /// A step that the branch once had, by any numbers.
+    pub fn step(&self, task: usize, step: usize) -> String {
+        let inner = self.lock();
+        let lines = &inner.commits[inner.head].lines;
+        let task = task % lines.len().max(1);
+        format!("t{task}/s{}", step % lines[task].steps)
+    }
+
     /// Whether servers can read it.
     pub fn set_reachable(&self, reachable: bool) {
         self.lock().reachable = reachable;

@@ -94,9 +94,14 @@ impl Schedule {
             70..95 => 3 + dice.below(3) as usize,
             _ => 6 + dice.below(15) as usize,
         };
-        let length = 20_000 + dice.below(180_000);
+        // Most nights are short and dense; some are long enough for agents to act on their own.
+        let length = match dice.below(10) {
+            0..4 => 5_000 + dice.below(30_000),
+            4..8 => 20_000 + dice.below(130_000),
+            _ => 200_000 + dice.below(300_000),
+        };
         let mut maker = Maker { dice: &dice, hosts, length, actions: Vec::new() };
-        for _ in 0..3 + dice.below(12) {
+        for _ in 0..3 + dice.below(14) {
             maker.trouble();
         }
         let mut actions = maker.actions;
@@ -133,7 +138,7 @@ impl Maker<'_> {
     fn trouble(&mut self) {
         let dice = self.dice;
         let now = dice.millis(0, self.length);
-        let later = now + dice.millis(50, 40_000);
+        let later = now + dice.millis(50, 4_000 + self.length / 4);
         let host = self.host();
         let (task, step) = (dice.below(4) as usize, dice.below(3) as usize);
         match dice.below(100) {
@@ -152,7 +157,8 @@ impl Maker<'_> {
             60..70 => self.end_server(now, later),
             70..80 => {
                 let way = dice.one_of(&[Way::Up, Way::Down, Way::Both]);
-                let later = if dice.chance(40) { now + dice.millis(40_000, 90_000) } else { later };
+                let later =
+                    if dice.chance(30) { now + dice.millis(40_000, 200_000) } else { later };
                 self.at(now, Action::Partition(host, way));
                 self.at(later, Action::HealLink(host));
             }
@@ -227,10 +233,16 @@ impl Maker<'_> {
     fn damage_journal(&mut self, now: Duration, later: Duration, host: HostId) {
         let damage = self.dice.one_of(&[Action::LoseJournal(host), Action::TearJournal(host)]);
         self.at(now, damage);
-        if self.dice.chance(30) {
-            self.at(now, Action::JumpHost(host, -1_000_000));
-        }
         self.at(later, Action::StartAgent(host));
+        if self.dice.chance(40) {
+            // And once more, with a clock that is not what it was.
+            let (again, after) =
+                (later + self.dice.millis(0, 20_000), later + self.dice.millis(20_000, 40_000));
+            self.at(again, Action::JumpHost(host, -1_000_000));
+            self.at(again, Action::LoseJournal(host));
+            self.at(after, Action::StartAgent(host));
+            self.at(after + self.dice.millis(0, 10_000), Action::Drift(host, 0, 0));
+        }
     }
 
     fn end_server(&mut self, now: Duration, later: Duration) {
@@ -238,7 +250,7 @@ impl Maker<'_> {
         let back = match self.dice.below(10) {
             0..6 => now + self.dice.millis(200, 5_000),
             6..8 => later,
-            _ => now + self.dice.millis(60_000, 150_000),
+            _ => now + self.dice.millis(60_000, 240_000),
         };
         self.at(now, end);
         self.at(back, Action::StartServer);
