@@ -155,6 +155,11 @@ impl Journal {
         }))
     }
 
+    /// The number of the next record.
+    pub fn next(&self) -> RecordId {
+        self.next
+    }
+
     /// Counts on from `id` at least: numbers that may have been used are not used again.
     pub fn skip_to(&mut self, id: RecordId) {
         self.next = self.next.max(id);

@@ -33,6 +33,8 @@ use crate::state::Held;
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 /// Below this a journal is not worth rewriting.
 const WORTH_REWRITING: u64 = 256 * 1024;
+/// How many numbers of records are set apart at once.
+const SET_APART: u64 = 1_000;
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +75,7 @@ pub enum StoreError {
 pub struct Store {
     dir: PathBuf,
     _lock: Option<Flock<File>>,
-    instance: InstanceId,
+    identity: Identity,
     held: Option<Arc<Held>>,
     settings: Settings,
     journal: Journal,
@@ -102,6 +104,10 @@ struct Unwritten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     instance: InstanceId,
+    /// No record has this number or a higher one. Kept apart from the journal, so that numbers
+    /// never go back when it is lost: a server takes what has an old number for known.
+    #[serde(default)]
+    unused: RecordId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,20 +125,24 @@ impl Store {
             Err(error) if is_no_room(&error) => None,
             Err(error) => return Err(unusable(error)),
         };
-        let identity: Option<Identity> = load(&dir.join("identity.json"));
-        let instance = match identity {
-            Some(identity) => identity.instance,
-            None => InstanceId(random()?),
+        let known: Option<Identity> = load(&dir.join("identity.json"));
+        let identity = match known {
+            // An older agent counted on the clock.
+            Some(Identity { instance, unused: RecordId(0) }) => {
+                Identity { instance, unused: RecordId(now.0) }
+            }
+            Some(identity) => identity,
+            None => Identity { instance: InstanceId(random()?), unused: RecordId(1) },
         };
         let left_behind = read_or_set_aside(&dir.join("run"));
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
-        let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
+        let mut journal = load_journal(&dir.join("journal"), identity.unused);
         journal.close_open(now);
         let mut store = Self {
             dir: dir.to_owned(),
             _lock: lock,
-            instance,
+            identity,
             held,
             settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
             journal,
@@ -141,19 +151,20 @@ impl Store {
             file: None,
             file_size: 0,
             unwritten: Unwritten {
-                identity: identity.is_none(),
+                identity: known != Some(identity),
                 journal: true,
                 ..Unwritten::default()
             },
             warned: false,
         };
+        store.set_numbers_apart();
         store.write();
         Ok(store)
     }
 
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
-        self.instance
+        self.identity.instance
     }
 
     /// The mark of commands that an agent which did not end in order may have left.
@@ -217,6 +228,7 @@ impl Store {
             // A file that may have taken half a line must not take another one.
             None | Some(Err(_)) => self.unwritten.journal = true,
         }
+        self.set_numbers_apart();
         let lost = self.journal.take_lost();
         if lost > 0 {
             tracing::warn!(lost, "too many records for a server that is away: the oldest are gone");
@@ -263,6 +275,14 @@ impl Store {
         }
     }
 
+    /// Sets numbers apart for the next records, many at a time.
+    fn set_numbers_apart(&mut self) {
+        if self.journal.next() > self.identity.unused {
+            self.identity.unused = RecordId(self.journal.next().0 + SET_APART);
+            self.unwritten.identity = true;
+        }
+    }
+
     /// Rewrites the journal when most of its file is of no use any more. Until then what the server
     /// has acknowledged may stay there: at worst it is sent once more.
     fn tidy(&mut self) {
@@ -277,8 +297,7 @@ impl Store {
     fn try_write(&mut self) -> io::Result<()> {
         let Self { dir, unwritten, .. } = self;
         if unwritten.identity {
-            let identity = Identity { instance: self.instance };
-            files::replace(&dir.join("identity.json"), &to_json(&identity)?)?;
+            files::replace(&dir.join("identity.json"), &to_json(&self.identity)?)?;
             unwritten.identity = false;
         }
         if unwritten.run {
@@ -323,8 +342,7 @@ fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 /// Reads the journal, or begins one that repeats no number of an earlier one.
-fn load_journal(path: &Path, known: bool, now: Timestamp) -> Journal {
-    let unused = RecordId(if known { now.0 } else { 1 });
+fn load_journal(path: &Path, unused: RecordId) -> Journal {
     let Some(content) = read_or_set_aside(path) else {
         return Journal::starting_at(unused);
     };

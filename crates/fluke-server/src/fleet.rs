@@ -77,7 +77,9 @@ impl fluke_wire::server::Fleet for Fleet {
             .map_err(|error| {
                 self.refused(Some(&hello), from, &error.to_string());
                 match error {
-                    ClaimError::Taken(_) => Refusal::NameTaken(error.to_string()),
+                    ClaimError::Taken(_) | ClaimError::Copied(_) => {
+                        Refusal::NameTaken(error.to_string())
+                    }
                     ClaimError::OtherToken(_) | ClaimError::TooMany => {
                         Refusal::Forbidden(error.to_string())
                     }

@@ -1,6 +1,6 @@
 //! Who is connected, and what is known of everybody who was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,10 @@ const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How many agents are known at most; a token that is good for any name must not fill the memory.
 const MOST: usize = 100_000;
+/// So many times may an agent take over from a connection that seems to live…
+const TAKEOVERS: usize = 3;
+/// …within this time. More often than that there are two of it.
+const TAKEOVERS_WITHIN: Duration = Duration::from_secs(300);
 /// How often those that went away are looked for.
 const TIDY: Duration = Duration::from_secs(60);
 
@@ -43,6 +47,8 @@ struct Inner {
     /// The label of the token block that the name is known under.
     grant: Option<String>,
     holder: Option<Holder>,
+    /// When a new session last took the seat from one that had not ended, or tried to.
+    takeovers: VecDeque<Instant>,
 }
 
 #[derive(Debug)]
@@ -69,6 +75,11 @@ pub enum ClaimError {
         "another agent is connected as `{0}`; give this one another name, or stop the other one"
     )]
     Taken(AgentName),
+    /// Two of them have one identity, and take the name from each other.
+    #[error(
+        "two agents are connected as `{0}` by turns, with the same identity: was a machine copied with its `state_dir`? Stop one of them, empty its `state_dir` and give it another name"
+    )]
+    Copied(AgentName),
     /// It is known under another token.
     #[error(
         "the name `{0}` is known under another token; use that token, or take it out of the server's config first"
@@ -103,6 +114,9 @@ impl Registry {
                 return Err(ClaimError::OtherToken(hello.name.clone()));
             }
             inner.grant = grant.map(str::to_string);
+        }
+        if inner.holder.is_some() && inner.is_taken_too_often(now.instant) {
+            return Err(ClaimError::Copied(hello.name.clone()));
         }
         // One nudge says it all: what waits, waits in the machine.
         let (nudge, nudged) = mpsc::channel(1);
@@ -186,9 +200,26 @@ impl Agents {
         }
         let machine = Machine::new(hello.clone(), poll_interval, now);
         let grant = grant.map(str::to_string);
-        let seat = Arc::new(Seat { inner: Mutex::new(Inner { machine, grant, holder: None }) });
+        let seat = Arc::new(Seat {
+            inner: Mutex::new(Inner { machine, grant, holder: None, takeovers: VecDeque::new() }),
+        });
         self.seats.insert(hello.name.clone(), seat.clone());
         Ok(seat)
+    }
+}
+
+impl Inner {
+    /// Notes that a session wants the seat of one that has not ended. An agent that lost its
+    /// connection unnoticed does that now and then; two machines with one identity do it for ever,
+    /// and from then on the one that sits, stays.
+    fn is_taken_too_often(&mut self, now: Instant) -> bool {
+        self.takeovers.retain(|at| now.duration_since(*at) < TAKEOVERS_WITHIN);
+        let too_often = self.takeovers.len() >= TAKEOVERS;
+        if too_often {
+            self.takeovers.pop_front();
+        }
+        self.takeovers.push_back(now);
+        too_often
     }
 }
 

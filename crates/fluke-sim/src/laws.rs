@@ -302,6 +302,7 @@ impl Court<'_> {
     fn pauses(&mut self) {
         let told = self.outcomes();
         let mut ended: BTreeMap<(HostId, &str), (Duration, u64)> = BTreeMap::new();
+        let mut begun: BTreeMap<(HostId, &str), Duration> = BTreeMap::new();
         let mut interrupted: BTreeMap<(HostId, &str), u32> = BTreeMap::new();
         let mut news = Duration::ZERO;
         for entry in &self.record.entries {
@@ -318,12 +319,13 @@ impl Court<'_> {
                     *streak = if again { *streak + 1 } else { 0 };
                 }
                 What::ApplyBegan { host, key, drift, .. } => {
+                    let began = begun.insert((*host, key), entry.at).unwrap_or_default();
                     let Some((at, before)) = ended.get(&(*host, key.as_str())).copied() else {
                         continue;
                     };
                     let failed = told.get(&(*host, before)).cloned().unwrap_or_default();
                     let next = told.get(&(*host, *drift)).cloned().unwrap_or_default();
-                    let rested = entry.at >= at + pause_after(1) || news >= at;
+                    let rested = entry.at >= at + pause_after(1) || news >= began;
                     let excused = interrupted.get(&(*host, key.as_str())) == Some(&1)
                         // What failed on the agent's own account, the server begins with anew.
                         || failed.trigger == "offline"

@@ -92,6 +92,25 @@ fn another_agent_does_not_get_a_name_that_is_taken() {
 }
 
 #[test]
+fn two_machines_with_one_identity_do_not_take_the_name_from_each_other_for_ever() {
+    let registry = Registry::default();
+    let start = Clock::default().read();
+    let claim = |session: u64, seconds: u64| {
+        let passed = Duration::from_secs(seconds);
+        let now = Now { instant: start.instant + passed, wall: start.wall.after(passed) };
+        registry.claim(&hello(1), SessionId(session), None, |_| true, POLL, now).map(drop)
+    };
+    for (session, seconds) in [(1, 0), (2, 10), (3, 20), (4, 30)] {
+        claim(session, seconds).expect("it may have lost a connection without noticing");
+    }
+    let copied = ClaimError::Copied(AgentName::new("web-1").expect("name"));
+    for seconds in [40, 100, 160, 220, 280, 340, 400] {
+        assert_eq!(claim(5, seconds), Err(copied.clone()), "as long as it is tried");
+    }
+    claim(6, 800).expect("nobody has tried for long");
+}
+
+#[test]
 fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     let registry = Registry::default();
     let now = Clock::default().read();
