@@ -311,6 +311,11 @@ impl Court<'_> {
                     news = entry.at;
                     interrupted.clear();
                 }
+                What::Checked { host, key, found: Found::Satisfied } => {
+                    // Peace: what comes now is another drift.
+                    ended.remove(&(*host, key.as_str()));
+                    interrupted.remove(&(*host, key.as_str()));
+                }
                 What::ApplyEnded { host, key, drift, how: _ } => {
                     ended.insert((*host, key), (entry.at, *drift));
                     let outcome = told.get(&(*host, *drift)).and_then(|told| told.outcome);

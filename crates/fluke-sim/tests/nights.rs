@@ -2,8 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use fluke_sim::schedule::Schedule;
+use fluke_sim::host::Mode;
+use fluke_sim::schedule::{Action, Schedule};
 use fluke_sim::{shrink, spend};
 
 /// How many nights are played.
@@ -31,6 +33,59 @@ fn no_law_is_broken_in_any_night() {
     });
     if let Some(seed) = bad.into_inner().expect("no panic") {
         panic!("{}", shrink(spend(Schedule::of(seed))).tell(false));
+    }
+}
+
+/// What once broke a law, as small as it gets: what it was, the seed, hosts, what happened at which
+/// millisecond, and when it was over.
+type BadNight = (&'static str, u64, usize, &'static [(u64, Action)], u64);
+
+const NIGHTS_THAT_WERE_TOO_BAD: &[BadNight] = &[
+    (
+        "records had numbers of old ones after a journal was lost and the clock went back",
+        123,
+        2,
+        &[
+            (406, Action::Misbehave(1, 3, 0, Mode::ApplyLies)),
+            (8_545, Action::LoseJournal(1)),
+            (46_329, Action::StartAgent(1)),
+            (54_181, Action::JumpHost(1, -1_000_000)),
+            (54_181, Action::LoseJournal(1)),
+        ],
+        334_996,
+    ),
+    (
+        "an apply that kills its agent was tried again whenever the agent was back",
+        578,
+        1,
+        &[
+            (6_330, Action::Misbehave(0, 1, 1, Mode::ApplyKillsAgent)),
+            (14_980, Action::Drift(0, 1, 1)),
+        ],
+        59_108,
+    ),
+    (
+        "an apply that failed was tried again when the connection was back",
+        7,
+        1,
+        &[
+            (100, Action::Misbehave(0, 0, 0, Mode::ApplyFails)),
+            (3_000, Action::Reset(0)),
+            (4_000, Action::Reset(0)),
+            (5_000, Action::Reset(0)),
+        ],
+        30_000,
+    ),
+];
+
+#[test]
+fn nights_that_once_were_too_bad_are_no_more() {
+    for (case, seed, hosts, actions, quiet) in NIGHTS_THAT_WERE_TOO_BAD {
+        let at = |(at, action): &(u64, Action)| (Duration::from_millis(*at), *action);
+        let actions = actions.iter().map(at).collect();
+        let quiet = Duration::from_millis(*quiet);
+        let night = spend(Schedule { seed: *seed, hosts: *hosts, actions, quiet });
+        assert!(night.breaches.is_empty(), "{case}\n{}", night.tell(false));
     }
 }
 

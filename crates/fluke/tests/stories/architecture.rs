@@ -34,6 +34,8 @@ fn crates_know_only_whom_they_may_know() {
     assert_eq!(known("fluke-wire"), ["fluke-model"]);
     assert_eq!(known("fluke-server"), ["fluke-manifest", "fluke-model", "fluke-wire"]);
     assert_eq!(known("fluke-agent"), ["fluke-model", "fluke-wire"]);
+    let nobodys = crates.values().all(|dependencies| !dependencies.contains("fluke-sim"));
+    assert!(nobodys, "the simulation alone sees both server and agent, and nobody sees it");
 }
 
 #[test]
