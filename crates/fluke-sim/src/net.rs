@@ -48,7 +48,9 @@ pub struct Net(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    dice: Dice,
+    /// One for each link: the runtime wakes those who wait for the same thing in any order, and
+    /// what happens on one link must not depend on what happens at that moment on another.
+    dice: Vec<Dice>,
     links: Vec<Link>,
     pipes: Vec<Arc<Mutex<Pipe>>>,
     /// Where a server that lives takes connections.
@@ -66,7 +68,8 @@ const USUAL_DELAY: Duration = Duration::from_millis(5);
 
 impl Net {
     /// Everything works.
-    pub fn new(hosts: usize, dice: Dice) -> Self {
+    pub fn new(hosts: usize, seed: u64) -> Self {
+        let dice = (0..hosts).map(|host| Dice::new(seed, 10_000 + host as u64)).collect();
         let links = vec![Link { blocked: None, delay: USUAL_DELAY }; hosts];
         Self(Arc::new(Mutex::new(Inner { dice, links, pipes: Vec::new(), door: None })))
     }
@@ -163,7 +166,7 @@ impl Net {
     fn arrival(&self, host: HostId) -> Instant {
         let inner = self.lock();
         let delay = inner.links[host].delay;
-        Instant::now() + delay + inner.dice.millis(0, delay.as_millis() as u64 / 2)
+        Instant::now() + delay + inner.dice[host].millis(0, delay.as_millis() as u64 / 2)
     }
 
     fn is_blocked(&self, host: HostId, reader: End) -> bool {

@@ -66,7 +66,7 @@ impl Director {
     fn new(schedule: &Schedule) -> Self {
         let Schedule { seed, hosts, .. } = *schedule;
         let trace = Trace::begin();
-        let net = Net::new(hosts, Dice::new(seed, 2));
+        let net = Net::new(hosts, seed);
         let repo = Repo::new(&Dice::new(seed, 3));
         let (tell, killed) = mpsc::channel(64);
         let host = |id| {
