@@ -334,7 +334,8 @@ impl Court<'_> {
                     let excused = interrupted.get(&(*host, key.as_str())) == Some(&1)
                         // What failed on the agent's own account, the server begins with anew.
                         || failed.trigger == "offline"
-                        || next.trigger == "manual";
+                        // Somebody asked, or a new snapshot tries at once.
+                        || matches!(next.trigger.as_str(), "manual" | "commit");
                     if failed.failed() && !rested && !excused {
                         let how = format!(
                             "host {host}: {key} for #{drift}, {:?} after it failed for #{before}",
