@@ -199,15 +199,16 @@ impl Court<'_> {
         struct Heard {
             open: Option<(String, String)>,
             any: bool,
+            /// An end or a beginning may have gone with the disk, while others are still on their way.
+            gap: bool,
             drifts: BTreeSet<u64>,
         }
         let mut heard: BTreeMap<(ServerLife, HostId), Heard> = BTreeMap::new();
         let entries = &self.record.entries;
         for entry in entries {
             if let What::JournalLost(host) = &entry.what {
-                // The end of what was under way went with the disk.
                 let lives = heard.iter_mut().filter(|((_, of), _)| of == host);
-                lives.for_each(|(_, heard)| heard.open = None);
+                lives.for_each(|(_, heard)| heard.gap = true);
             }
             let What::Event(life, event) = &entry.what else { continue };
             let Some(host) = self.host_of(event) else { continue };
@@ -224,13 +225,14 @@ impl Court<'_> {
                     let drift = event.output.as_deref().and_then(drift_number);
                     let again = drift.is_some_and(|drift| !known.drifts.insert(drift));
                     let before = known.open.replace(step());
+                    let before = before.filter(|_| !std::mem::take(&mut known.gap));
                     again.then(|| "a second time".to_owned()).or_else(|| {
                         before.map(|before| format!("while {before:?} was still under way"))
                     })
                 }
                 EventKind::ApplyFinished => match known.open.take() {
                     Some(open) if open == step() => None,
-                    None if !known.any => None,
+                    None if !known.any || std::mem::take(&mut known.gap) => None,
                     open => Some(format!("though {open:?} was under way")),
                 },
                 _ => continue,
