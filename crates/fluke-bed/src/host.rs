@@ -1,6 +1,7 @@
 //! One host of a story.
 
 use std::net::Ipv4Addr;
+use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,14 +68,18 @@ impl Host {
 
     /// Runs a command line under bash, with something to read.
     pub fn feed(&self, command: &str, stdin: &str) -> Told {
-        let output = self.bed.site.exec(&self.name, &["bash", "-c", command], stdin);
-        let output = output.unwrap_or_else(|error| panic!("on {}: {error}", self.name));
+        let output = self.output(&["bash", "-c", command], stdin);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_string();
         Told {
             code: output.status.code().unwrap_or(-1),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         }
+    }
+
+    fn output(&self, program: &[&str], stdin: &str) -> Output {
+        let output = self.bed.site.exec(&self.name, program, stdin);
+        output.unwrap_or_else(|error| panic!("on {}: {error}", self.name))
     }
 
     /// Whether a command line says yes.
@@ -89,9 +94,7 @@ impl Host {
 
     /// The content of a file; nothing where there is none.
     pub fn read(&self, path: &str) -> String {
-        let told = self.try_run(&format!("cat '{path}' && echo"));
-        // The `echo` is for the line break that a result is without.
-        if told.ok() { told.stdout } else { String::new() }
+        String::from_utf8_lossy(&self.output(&["cat", path], "").stdout).into_owned()
     }
 
     /// Writes a file, and the folders it is in.

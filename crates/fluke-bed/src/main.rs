@@ -120,10 +120,11 @@ fn run(cli: &Cli) -> Result<ExitCode, SiteError> {
     let site = || Site::find(&cli.bed)?.ok_or_else(|| SiteError::NoBed(cli.bed.clone()));
     match &cli.verb {
         Verb::Up { hosts } => up(&cli.bed, hosts)?,
-        Verb::Down { all: false } => match Site::find(&cli.bed)? {
-            Some(site) => site.remove()?,
-            None => {}
-        },
+        Verb::Down { all: false } => {
+            if let Some(site) = Site::find(&cli.bed)? {
+                site.remove()?;
+            }
+        }
         Verb::Down { all: true } => {
             for site in Site::all()? {
                 site.remove()?;

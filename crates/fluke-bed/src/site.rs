@@ -365,14 +365,17 @@ impl Site {
 
     /// Cuts a host's power: everything on it ends at once, and no packet says so.
     pub fn kill(&self, host: &str) -> Result<(), SiteError> {
-        if matches!(self.power(host)?, Power::Off | Power::Absent) {
+        let power = self.power(host)?;
+        if matches!(power, Power::Off | Power::Absent) {
             return Ok(());
         }
         self.network.carry(self.number(host)?, false)?;
         // A frozen host does not die.
-        let _ = podman(&["unpause", &self.container(host)]);
+        if power == Power::Frozen {
+            self.thaw(host)?;
+        }
         podman(&["kill", "--signal=KILL", &self.container(host)])?;
-        podman(&["wait", &self.container(host)])?;
+        podman(&["wait", "--interval=20ms", &self.container(host)])?;
         Ok(())
     }
 
