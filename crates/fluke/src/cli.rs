@@ -188,6 +188,9 @@ pub struct AgentArgs {
     /// Config file
     #[arg(long, value_name = "FILE", required_unless_present = "url")]
     pub config: Option<PathBuf>,
+    /// File with variables (NAME=VALUE) that the config may refer to; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
     /// Server's address for agents: grpcs://host:7070, or grpc:// without TLS
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
@@ -213,7 +216,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// Fingerprint of the server's own authority, as the server prints it
-    #[arg(long, value_name = "HASH", conflicts_with = "ca_file")]
+    #[arg(long, visible_alias = "fingerprint", value_name = "HASH", conflicts_with = "ca_file")]
     pub ca_fingerprint: Option<String>,
 }
 
