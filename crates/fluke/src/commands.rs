@@ -6,9 +6,12 @@ pub mod dev;
 pub mod eval;
 pub mod fmt;
 pub mod get;
+pub mod install;
+pub mod join_line;
 pub mod reconcile;
 pub mod server;
 pub mod show;
+pub mod update;
 pub mod validate;
 
 use std::time::Duration;
@@ -36,6 +39,10 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Validate(args) => validate::run(&args, &global),
         Command::Eval(args) => eval::run(&args, &global),
         Command::Fmt(args) => fmt::run(&args, &global),
+        Command::Install { what } => install::run(&what, &global),
+        Command::Uninstall(args) => install::undo(&args),
+        Command::Update(args) => update::run(&args),
+        Command::JoinLine(args) => join_line::run(&args, &global),
         Command::Version => version(&global),
         Command::Completions { shell } => completions(shell),
     }

@@ -21,6 +21,7 @@ use standing::Noted;
 use succession::{Footing, Myself};
 
 pub use standing::{Standing, State};
+pub use succession::Identity;
 
 /// How long a command may go on when the agent is told to stop; less than systemd waits.
 const STOP_GRACE: Duration = Duration::from_secs(60);
