@@ -222,7 +222,7 @@ fn first_configs_can_be_read_and_are_as_fmt_would_write_them() {
         let problems =
             config::check("c.hcl", text.as_bytes(), &|name| (name == "FLUKE_TOKEN").then(|| "t".into()));
         assert!(problems.is_empty(), "{text}\n{problems:?}");
-        let formatted = fluke_manifest::format(text.as_bytes()).expect("it parses");
+        let formatted = fluke_manifest::fmt::format(&text).expect("it parses");
         assert_eq!(formatted, text);
     }
     let odd = Skeleton::Server { git_url: "https://a$b/".into(), git_branch: None };
