@@ -151,6 +151,11 @@ impl Store {
         Ok(store)
     }
 
+    /// The process of the agent that lives in `dir`, if there is one.
+    pub fn inhabitant(dir: &Path) -> Option<u32> {
+        files::holder(&dir.join("lock"))
+    }
+
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
         self.instance

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fluke_manifest::DEFAULT_GLOB;
 use fluke_model::event::EventKind;
-use fluke_model::id::{AgentName, LabelKey, LabelValue, TaskName};
+use fluke_model::id::{AgentName, Hash256, LabelKey, LabelValue, TaskName};
 use fluke_model::label::Labels;
 
 #[cfg(test)]
@@ -150,6 +150,36 @@ pub enum Command {
   fluke eval 'local.app_dir'
   fluke eval --in ./infra '[for h in local.hosts : upper(h)]'")]
     Eval(EvalArgs),
+    /// Install the server or the agent as a systemd service of this host
+    ///
+    /// Never overwrites a config, and run again changes only what is not in place: a newer program
+    /// takes the place of an older one.
+    Install {
+        /// What to install.
+        #[command(subcommand)]
+        what: Install,
+    },
+    /// Remove what `fluke install` has made, and only that
+    ///
+    /// Config and state stay, unless --purge is given.
+    #[command(after_help = "Examples:\n  fluke uninstall agent\n  fluke uninstall server --purge")]
+    Uninstall(UninstallArgs),
+    /// Put a new program in the place of this one; the agent that runs becomes it
+    ///
+    /// The new program is tried out first. The agent finishes what it is doing, and goes on as
+    /// the new program in the same process. The old one is kept for --rollback.
+    #[command(after_help = "Examples:
+  fluke update --from ./fluke-0.2.0
+  fluke update --from https://example.com/fluke-0.2.0-x86_64 --sha256 …
+  fluke update --rollback")]
+    Update(UpdateArgs),
+    /// Print the line that an agent needs to join: address, token, fingerprint
+    ///
+    /// Needs the server's config and its cache, and no server that runs.
+    #[command(after_help = "Examples:
+  fluke join-line
+  fluke join-line --config /etc/fluke/server.hcl --host fluke.example.com --agent-token web")]
+    JoinLine(JoinLineArgs),
     /// Print the version
     #[command(after_help = "Example:\n  fluke version -o json")]
     Version,
@@ -180,6 +210,9 @@ pub struct ServerArgs {
     /// Config file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// File with variables (NAME=VALUE) that the config may refer to; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
 }
 
 /// `fluke agent`
@@ -188,6 +221,9 @@ pub struct AgentArgs {
     /// Config file
     #[arg(long, value_name = "FILE", required_unless_present = "url")]
     pub config: Option<PathBuf>,
+    /// File with variables (NAME=VALUE) that the config may refer to; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
     /// Server's address for agents: grpcs://host:7070, or grpc:// without TLS
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
@@ -213,8 +249,142 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// Fingerprint of the server's own authority, as the server prints it
-    #[arg(long, value_name = "HASH", conflicts_with = "ca_file")]
+    #[arg(long, visible_alias = "fingerprint", value_name = "HASH", conflicts_with = "ca_file")]
     pub ca_fingerprint: Option<String>,
+}
+
+/// `fluke join-line`
+#[derive(Args)]
+pub struct JoinLineArgs {
+    /// The server's config file
+    #[arg(long, value_name = "FILE", default_value = crate::commands::install::SERVER_CONFIG)]
+    pub config: PathBuf,
+    /// File with variables (NAME=VALUE) that the config may refer to
+    #[arg(long, value_name = "FILE", default_value = crate::commands::install::SERVER_VARIABLES)]
+    pub env_file: Option<PathBuf>,
+    /// Name or address that agents reach the server by [default: the host's name]
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Take the token of this `agent_token` block
+    #[arg(long, value_name = "NAME")]
+    pub agent_token: Option<String>,
+}
+
+/// `fluke install …`
+#[derive(Subcommand)]
+pub enum Install {
+    /// The server: a unit, a config, a token for its agents
+    #[command(after_help = "Examples:
+  fluke install server --git-url https://git.example.com/infra.git
+  fluke install server --git-url git@git.example.com:infra.git --dry-run")]
+    Server(InstallServerArgs),
+    /// The agent: a unit, a config, the token in a file of its own
+    #[command(
+        after_help = "Example, as `fluke join-line` prints it on the server:
+  FLUKE_TOKEN=… fluke install agent --url grpcs://fluke.example:7070 --ca-fingerprint … --label role=web"
+    )]
+    Agent(InstallAgentArgs),
+}
+
+/// How an installation is made.
+#[derive(Args, Clone, Copy)]
+pub struct InstallHow {
+    /// Change nothing; show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write everything, and start nothing now: it starts with the host
+    #[arg(long)]
+    pub no_start: bool,
+}
+
+/// `fluke install server`
+#[derive(Args)]
+pub struct InstallServerArgs {
+    /// The repository: path, ssh or http(s) address
+    #[arg(long, value_name = "URL")]
+    pub git_url: Option<String>,
+    /// The branch that is in force [default: main]
+    #[arg(long, value_name = "BRANCH")]
+    pub git_branch: Option<String>,
+    /// How it is made.
+    #[command(flatten)]
+    pub how: InstallHow,
+}
+
+/// `fluke install agent`
+#[derive(Args)]
+pub struct InstallAgentArgs {
+    /// Server's address for agents: grpcs://host:7070, or grpc:// without TLS
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Token that the server knows; better given in FLUKE_TOKEN, where other users do not see it
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// Certificates of the authorities that may vouch for the server, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Fingerprint of the server's own authority, as the server prints it
+    #[arg(long, visible_alias = "fingerprint", value_name = "HASH", conflicts_with = "ca_file")]
+    pub ca_fingerprint: Option<String>,
+    /// Name to register under [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<AgentName>,
+    /// Label of this host; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = Labels::parse_pair)]
+    pub labels: Vec<(LabelKey, LabelValue)>,
+    /// How it is made.
+    #[command(flatten)]
+    pub how: InstallHow,
+}
+
+/// `fluke uninstall …`
+#[derive(Args)]
+pub struct UninstallArgs {
+    /// What was installed
+    #[arg(value_enum)]
+    pub part: Part,
+    /// Also remove what was configured and kept: config, tokens, state, user
+    #[arg(long)]
+    pub purge: bool,
+    /// Change nothing; show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What can be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The server
+    Server,
+    /// The agent
+    Agent,
+}
+
+/// `fluke update`
+#[derive(Args)]
+pub struct UpdateArgs {
+    /// The new program: a file, or an address with https
+    #[arg(long, value_name = "FILE|URL", required_unless_present = "rollback")]
+    pub from: Option<String>,
+    /// What its SHA-256 must be
+    #[arg(long, value_name = "HASH", requires = "from", value_parser = hash)]
+    pub sha256: Option<Hash256>,
+    /// Put back the program that was there before
+    #[arg(long, conflicts_with = "from")]
+    pub rollback: bool,
+    /// Where to put it [default: in the place of this program]
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    /// Replace the file only: what runs, goes on
+    #[arg(long)]
+    pub no_reload: bool,
+    /// Where the agent of this host keeps its state
+    #[arg(long, value_name = "DIR", default_value = crate::config::agent::STATE_DIR)]
+    pub state_dir: PathBuf,
+}
+
+fn hash(text: &str) -> Result<Hash256, String> {
+    crate::config::agent::fingerprint(text)
 }
 
 /// `fluke get …`
@@ -348,6 +518,9 @@ impl Command {
                 | Self::Server(_)
                 | Self::Agent(_)
                 | Self::Fmt(_)
+                | Self::Install { .. }
+                | Self::Uninstall(_)
+                | Self::Update(_)
                 | Self::Completions { .. }
         );
         if global.watch && !watchable {

@@ -11,5 +11,6 @@ mod stories {
     mod manifests;
     mod policy;
     mod restarts;
+    mod succession;
     mod support;
 }

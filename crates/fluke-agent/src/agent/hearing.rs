@@ -101,7 +101,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn ordered(&mut self, order: Order) {
-        if self.stopping {
+        if self.is_ending() {
             return;
         }
         match self.change() {
@@ -173,7 +173,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     /// Takes nothing up any more. What is being put right may come to its end, within bounds:
     /// half an installation is worse than a late one.
     pub(super) fn shut_down(&mut self) {
-        self.stopping = true;
+        self.ending = Some(Ending::Stop);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
         match &self.activity {
@@ -182,6 +182,17 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.hurry_at = Some(Instant::now() + self.stop_grace);
             }
             _ => self.hurry(),
+        }
+    }
+
+    /// Takes nothing up any more, and lets what is under way come to its end: a session that
+    /// begins anew will be told what else there is. Only checks are given up, they cost nothing.
+    pub(super) fn hand_over(&mut self) {
+        self.ending = Some(Ending::HandOver);
+        self.tell(AgentStatus::Stopping);
+        self.abandon_checks();
+        if !matches!(self.activity, Activity::Idle(_)) {
+            tracing::info!("handing over when what is under way has ended");
         }
     }
 

@@ -129,7 +129,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         let now = Instant::now().into_std();
         self.offline.looked(now);
         let repairs = self.offline.repairs(&held.snapshot, verdicts, now);
-        if home.next.is_some() || self.stopping {
+        if home.next.is_some() || self.is_ending() {
             return self.go_home(home);
         }
         match home.idle.repair(&repairs) {
@@ -142,7 +142,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn judged(&mut self, judging: Judging, verdict: Verdict) {
-        if self.stopping {
+        if self.is_stopping() {
             let (report, home) = judging.interrupted();
             return self.interrupted(report, home);
         }
@@ -249,7 +249,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     pub(super) fn go_home(&mut self, home: Home) {
         match home.next {
-            Some(order) if !self.stopping => {
+            Some(order) if !self.is_ending() => {
                 self.activity = Activity::Idle(home.idle);
                 self.watch_steps();
                 if let Activity::Idle(idle) = self.change() {
