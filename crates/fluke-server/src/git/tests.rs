@@ -9,13 +9,13 @@ use super::fixture::{Repository, git_in, manifests};
 use super::*;
 
 async fn checkout(mirror: &mut Mirror) -> Checkout {
-    mirror.checkout(&manifests()).await.expect("a checkout")
+    mirror.checkout(&manifests(), None).await.expect("a checkout").expect("a new commit")
 }
 
 async fn refused(mirror: &mut Mirror) -> GitError {
-    match mirror.checkout(&manifests()).await {
+    match mirror.checkout(&manifests(), None).await {
         Err(error) => error,
-        Ok(checkout) => panic!("{} was checked out", checkout.commit),
+        Ok(checkout) => panic!("checked out {:?}", checkout.map(|checkout| checkout.commit)),
     }
 }
 
