@@ -37,6 +37,7 @@ use crate::events::EventLog;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::Desired;
+use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use problem::Problem;
@@ -48,6 +49,8 @@ pub use socket::{LocalSocket, SocketError};
 const MAX_REQUESTS: usize = 512;
 /// Pushes that are read at the same time: anybody may send a body, and a large one.
 const MAX_WEBHOOKS: usize = 16;
+/// Calls with wrong tokens that wait for their answer: they must not take the others' places.
+const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
 const MAX_STREAMS: usize = 256;
 /// For one answer to begin.
@@ -73,6 +76,8 @@ pub struct Parts {
     pub alerter: Option<Arc<Alerter>>,
     /// Who may come in over the network.
     pub api_tokens: Arc<ApiTokens>,
+    /// Who showed wrong tokens.
+    pub strikes: Strikes,
     /// What pushes are signed with.
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
@@ -87,6 +92,7 @@ struct Shared {
     parts: Parts,
     requests: Arc<Semaphore>,
     webhooks: Semaphore,
+    waiting: Semaphore,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -99,6 +105,7 @@ impl App {
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
+            waiting: Semaphore::new(MAX_WAITING),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))

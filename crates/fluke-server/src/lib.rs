@@ -18,6 +18,7 @@ pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
 pub mod session;
+pub mod strikes;
 pub mod tls;
 pub mod trust;
 

@@ -287,7 +287,7 @@ impl Source {
         };
         event.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         let commit = event.commit.as_ref().map(CommitId::short).unwrap_or_default();
-        let how = event.output.as_deref().unwrap_or("the first one");
+        let how = event.output.as_deref();
         match event.kind {
             EventKind::CommitAccepted => tracing::info!(commit, how, "commit in force"),
             _ => tracing::warn!(commit, errors = event.diagnostics.len(), how, "commit rejected"),
