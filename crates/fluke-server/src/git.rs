@@ -8,6 +8,7 @@ mod command;
 mod error;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod key;
 mod objects;
 mod tree;
 mod url;
@@ -235,6 +236,10 @@ impl Mirror {
             url,
             &refspec,
         ];
+        if self.fetches == 0 && self.is_littered() {
+            // By runs before this one, each too short to tidy up.
+            self.fetches = TIDY_AFTER;
+        }
         let limit = self.config.timeout * if first { PATIENCE } else { 1 };
         let fetched = self.run("fetch from", arguments, limit).await?;
         match self.succeeded("fetch from", fetched) {
@@ -319,7 +324,14 @@ impl Mirror {
             branch: &self.config.branch,
             mirror: &mirror,
         };
-        Err(attempt.failed(&done.stderr))
+        Err(match (attempt.failed(&done.stderr), &self.config.ssh_key_file) {
+            (GitError::Authentication { remote, detail }, Some(file))
+                if self.config.url.transport() == Transport::Ssh =>
+            {
+                GitError::Authentication { remote, detail: key::problem(file).unwrap_or(detail) }
+            }
+            (error, _) => error,
+        })
     }
 
     /// Why the branch is not there: told from an empty repository, with what there is instead.
@@ -352,6 +364,13 @@ impl Mirror {
                 _ => {}
             }
         }
+    }
+
+    /// Whether many objects lie about that are in no pack, or many packs.
+    fn is_littered(&self) -> bool {
+        let objects = self.mirror_path().join("objects");
+        let count = |path: PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
+        count(objects.join("pack")) + count(objects) > TIDY_AFTER as usize
     }
 
     fn mirror_path(&self) -> PathBuf {
