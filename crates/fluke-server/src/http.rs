@@ -33,6 +33,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::alert::Alerter;
 use crate::changes::Changes;
+use crate::complaints::Complaints;
 use crate::events::EventLog;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
@@ -41,6 +42,7 @@ use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use problem::Problem;
+use serve::Connection;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -93,6 +95,7 @@ struct Shared {
     requests: Arc<Semaphore>,
     webhooks: Semaphore,
     waiting: Semaphore,
+    complaints: Complaints,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -106,6 +109,7 @@ impl App {
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             waiting: Semaphore::new(MAX_WAITING),
+            complaints: Complaints::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))
@@ -173,7 +177,15 @@ fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn no_such_path(uri: Uri) -> Problem {
+async fn no_such_path(State(app): State<App>, request: Request) -> Problem {
+    let uri = request.uri();
+    if uri.path().starts_with("/fluke.v1.")
+        && let Some(from) = request.extensions().get::<Connection>().and_then(|from| from.from)
+    {
+        let why =
+            "an agent calls at the port for people; its `server_url` must lead to `listen_grpc`";
+        app.0.complaints.make(from, why);
+    }
     Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path))
 }
 

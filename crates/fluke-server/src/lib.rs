@@ -13,6 +13,7 @@ pub mod git;
 pub mod source;
 pub mod webhook;
 
+mod complaints;
 pub mod fleet;
 pub mod reconcile;
 pub mod reconciles;

@@ -197,9 +197,9 @@ impl Session {
 fn changes_what_is_known(input: &Input) -> bool {
     match input {
         Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
-        Input::Message(ToServer::Finished { .. })
-        | Input::Wanted(_)
-        | Input::Unsendable { .. } => true,
+        Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) | Input::Unsendable { .. } => {
+            true
+        }
         _ => false,
     }
 }
@@ -216,3 +216,6 @@ async fn at(instant: Option<Instant>) {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -247,6 +247,11 @@ impl Source {
             let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
             let mut loaded = loader.load(files.tree());
             loaded.diagnostics.extend(files.warnings());
+            let had = before.as_ref().map_or(0, |before| before.model.tasks.len());
+            let has_none = loaded.model.as_ref().is_some_and(|model| model.tasks.is_empty());
+            if had > 0 && has_none {
+                loaded.diagnostics.push(about_file("", Severity::Warning, nothing_left(had)));
+            }
             if files.is_damaged() {
                 return None;
             }
@@ -416,6 +421,14 @@ pub fn left_out(skipped: &[String]) -> Vec<Diagnostic> {
         warnings.push(about_file("", Severity::Warning, message));
     }
     warnings
+}
+
+/// Taken as it is said, since a commit says it; but seldom meant.
+fn nothing_left(had: usize) -> String {
+    format!(
+        "no task is left of {had}: nothing on any host is kept, and nothing is undone; if that is \
+         not meant, look at `manifest_glob` and at what the commit deletes"
+    )
 }
 
 fn about_file(file: &str, severity: Severity, message: String) -> Diagnostic {

@@ -204,6 +204,7 @@ const PHRASES: &[(Cause, &[&str])] = &[
             "certificate verification failed",
             "certificate verify failed",
             "certificate subject name",
+            "SSL CA cert",
             "SSL_CTX_",
             "CAfile:",
         ],

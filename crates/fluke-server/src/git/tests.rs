@@ -315,7 +315,7 @@ async fn a_mirror_does_not_grow_with_the_number_of_commits() {
     let mut mirror = Mirror::new(repository.config());
     checkout(&mut mirror).await;
     let mut most = (0, 0);
-    for commit in history(&repository, 2 * TIDY_AFTER as usize + 20) {
+    for commit in history(&repository, TIDY_AFTER as usize + 20) {
         repository.git(&["update-ref", "refs/heads/main", &commit]);
         assert_eq!(checkout(&mut mirror).await.commit.as_str(), commit);
         mirror.tidy().await;

@@ -225,7 +225,8 @@ async fn slow_down(app: &App, from: Option<IpAddr>) -> Problem {
         tracing::warn!(%from, count, "refused a call with a wrong API token");
         let now = Timestamp::from(std::time::SystemTime::now());
         let mut event = Event::new(EventKind::CallerRefused, now);
-        let said = format!("refused a call from {from}: a wrong API token ({count} from this address)");
+        let said =
+            format!("refused a call from {from}: a wrong API token ({count} from this address)");
         event.output = Some(said);
         app.events.record(event);
     }

@@ -20,8 +20,9 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::complaint::{Complaints, explain, is_of_no_interest};
+use super::complaint::{explain, is_of_no_interest};
 use super::{Certificates, Speaks, TlsError};
+use crate::complaints::Complaints;
 
 /// How long a client may take to say hello.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -196,20 +197,13 @@ async fn handshake(
         }
         Ok(Err(error)) => {
             let why = explain(&error).map_or_else(|| error.to_string(), str::to_string);
-            complain(&complaints, peer, &why);
+            complaints.make(peer.ip(), &why);
             None
         }
         Err(_) => {
             tracing::debug!(%peer, "TLS handshake took too long");
             None
         }
-    }
-}
-
-fn complain(complaints: &Complaints, peer: SocketAddr, why: &str) {
-    match complaints.is_due(peer.ip(), why, std::time::Instant::now()) {
-        true => tracing::warn!(%peer, why, "a client could not be served"),
-        false => tracing::debug!(%peer, why, "a client could not be served"),
     }
 }
 
@@ -244,7 +238,8 @@ async fn answer_plaintext(mut stream: TcpStream) -> io::Error {
         // Closing with something unread would take the answer back.
         let _ = tokio::io::copy(&mut stream.take(MAX_DRAINED), &mut tokio::io::sink()).await;
     }
-    let why = "the client does not speak TLS, and this port does: use https://, or grpcs:// for agents";
+    let why =
+        "the client does not speak TLS, and this port does: use https://, or grpcs:// for agents";
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
@@ -268,7 +263,7 @@ impl Plain {
         {
             let why = "the client speaks TLS, and this port does not: use http://, or grpc:// \
                        for agents, or switch TLS on here";
-            complain(&complaints, peer, why);
+            complaints.make(peer.ip(), why);
         }
         polled
     }

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod host;
+pub mod program;
 mod repository;
 
 use std::path::PathBuf;

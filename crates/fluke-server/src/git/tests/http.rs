@@ -88,8 +88,7 @@ async fn a_redirect_is_followed_without_credentials_and_never_with_them() {
     assert_eq!(forge.asked(), [""; 0], "nothing was sent to the new address");
 
     let open = Forge::open(&repository).await;
-    let config =
-        GitConfig { url: moved(&open), credentials: None, ..open.config(&repository, "") };
+    let config = GitConfig { url: moved(&open), credentials: None, ..open.config(&repository, "") };
     assert_eq!(checkout(&mut Mirror::new(config)).await.commit, repository.head());
 }
 

@@ -56,8 +56,7 @@ async fn with_tokens_nothing_but_the_open_routes_is_served_without_one() {
 #[tokio::test]
 async fn a_wrong_token_waits_longer_each_time_and_a_right_one_never() {
     let first_wait = Duration::from_millis(20);
-    let server =
-        Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
+    let server = Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
     let call = |token: &'static str| {
         let request = server.client.get(server.at("/api/v1/agents")).bearer_auth(token);
         async move {
@@ -89,8 +88,7 @@ async fn a_wrong_token_waits_longer_each_time_and_a_right_one_never() {
 #[tokio::test]
 async fn guesses_that_wait_do_not_keep_others_out() {
     let first_wait = Duration::from_secs(3600);
-    let server =
-        Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
+    let server = Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
     let held = server.app.0.waiting.try_acquire_many(MAX_WAITING as u32).expect("places");
     let wrong = server.client.get(server.at("/api/v1/agents")).bearer_auth("wrong");
     assert_eq!(status(wrong).await, 503, "no more guesses for now");
