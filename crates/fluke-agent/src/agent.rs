@@ -39,6 +39,8 @@ use crate::store::{Store, StoreError};
 
 /// How often to try to write what a full disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
+/// How long to wait before a connection that failed in itself is begun anew.
+const CONNECT_ANEW: Duration = Duration::from_secs(1);
 /// How long the last words may take when the agent stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -196,6 +198,8 @@ struct Agent<S> {
     /// When a command that still runs is taken along.
     hurry_at: Option<Instant>,
 
+    target: Target,
+    hello: Hello,
     connection: JoinSet<()>,
     events: mpsc::Receiver<Event>,
     session: Option<Live>,
@@ -250,6 +254,8 @@ enum Happening {
     OutOfPatience,
     Session(Event),
     Worked(Result<Done, JoinError>),
+    /// Which it never does by itself while the agent runs.
+    ConnectionEnded(Result<(), JoinError>),
     Sent,
     TimeToLook,
     TimeToWrite,
@@ -272,8 +278,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             allow: config.allow,
         };
         let held = store.held().cloned();
-        let (snapshot, newest) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
-        let (to_agent, events) = session::events();
+        let (snapshot, _) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
+        let (_, events) = session::events();
         let hello = Hello {
             name: config.name,
             labels: config.labels,
@@ -283,10 +289,6 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot: None,
             instance: store.instance(),
         };
-        let connector =
-            Connector { target: config.target, hello, snapshot: newest, events: to_agent };
-        let mut connection = JoinSet::new();
-        connection.spawn(session::run(connector));
         let mut agent = Self {
             executors: Arc::new(Executors::new(settings, host)),
             parallel_checks: config.parallel_checks.max(1),
@@ -299,7 +301,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             ending: None,
             stop_grace: config.stop_grace,
             hurry_at: None,
-            connection,
+            target: config.target,
+            hello,
+            connection: JoinSet::new(),
             events,
             session: None,
             outbox: VecDeque::new(),
@@ -310,6 +314,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
         };
+        agent.connect(Duration::ZERO);
         agent.watch_steps();
         agent
     }
@@ -329,6 +334,22 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         self.ending == Some(Ending::Stop)
     }
 
+    /// Looks for the server from now on, on a task of its own.
+    fn connect(&mut self, after: Duration) {
+        let (to_agent, events) = session::events();
+        self.events = events;
+        let connector = Connector {
+            target: self.target.clone(),
+            hello: self.hello.clone(),
+            snapshot: self.snapshot.subscribe(),
+            events: to_agent,
+        };
+        self.connection.spawn(async move {
+            tokio::time::sleep(after).await;
+            session::run(connector).await;
+        });
+    }
+
     /// Waits for the next thing that happens.
     ///
     /// Every branch is cancel-safe: channels, join sets and streams lose nothing, a permit is used
@@ -339,7 +360,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     ) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
-        let Self { events, work, session, outbox, store, watched, .. } = self;
+        let Self { events, work, session, outbox, store, watched, connection, .. } = self;
         tokio::select! {
             biased;
             Some(ending) = endings.next(), if self.ending != Some(Ending::Stop) => {
@@ -347,6 +368,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             }
             Some(event) = events.recv() => Happening::Session(event),
             Some(done) = work.join_next() => Happening::Worked(done),
+            Some(ended) = connection.join_next(), if self.ending != Some(Ending::Stop) => {
+                Happening::ConnectionEnded(ended)
+            }
             Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
             Some(step) = watched.next() => Happening::Noticed(step),
             () = sleep_until(self.hurry_at.unwrap_or(self.write_again)), if self.hurry_at.is_some() => {
@@ -366,6 +390,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             Happening::OutOfPatience => self.hurry(),
             Happening::Session(event) => self.heard(event),
             Happening::Worked(done) => self.worked(done),
+            Happening::ConnectionEnded(ended) => self.reconnect(ended),
             Happening::Sent => {}
             Happening::TimeToLook => self.look_around(),
             Happening::TimeToWrite => {

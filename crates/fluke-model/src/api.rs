@@ -45,6 +45,9 @@ pub struct Agent {
     pub snapshot: Option<Hash256>,
     /// How its tasks stand.
     pub tasks: TaskCounts,
+    /// Why nothing can be asked of it, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// How many tasks of a host stand how.

@@ -194,13 +194,23 @@ impl Agents {
 
 impl Seat {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A machine's step either returns or the process is broken; its state stays usable.
+        // Whose step panicked is started anew by its session.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_worth_keeping(&self, now: Now) -> bool {
         let inner = self.lock();
         inner.holder.is_some() || now.wall.since(inner.machine.last_seen()) < REMEMBERED
+    }
+
+    /// Forgets what is known of the agent, whose machine failed; one cycle tells it again.
+    pub fn start_anew(&self, session: SessionId, now: Now) {
+        let mut inner = self.lock();
+        if inner.holder.as_ref().is_some_and(|holder| holder.session != session) {
+            return;
+        }
+        inner.holder = None;
+        inner.machine = inner.machine.anew(now);
     }
 
     /// Steps the machine on behalf of `session`; none if the seat has passed to another one.

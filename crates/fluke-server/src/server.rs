@@ -23,6 +23,7 @@ use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::{Source, SourceConfig, SourceHandle};
+use crate::strikes::Strikes;
 use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
 use crate::trust::{Grant, Trust};
 
@@ -183,16 +184,18 @@ impl Server {
             changes: changes.clone(),
             alerter: alerter.clone(),
             api_tokens: api_tokens.clone(),
+            strikes: Strikes::default(),
             webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
             default_policy: settings.default_policy,
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
         let listeners = doors.serve(fleet, app, &stopped);
-        let loops = vec![
+        let mut loops = vec![
             tokio::spawn(source.run()),
             tokio::spawn(tell_of_source(handle.clone(), changes.clone())),
             event_writer,
         ];
+        loops.extend(certificates.clone().map(|in_use| tokio::spawn(in_use.keep_fresh())));
         Ok(Self {
             grpc,
             http,

@@ -10,6 +10,7 @@ mod stories {
     mod documentation;
     mod manifests;
     mod policy;
+    mod remotes;
     mod restarts;
     mod succession;
     mod support;

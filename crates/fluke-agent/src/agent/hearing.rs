@@ -41,6 +41,17 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
+    /// Begins anew with the server: an agent that nobody can reach is worse than one that failed.
+    pub(super) fn reconnect(&mut self, ended: Result<(), JoinError>) {
+        let reason = match ended {
+            Ok(()) => "the connection ended by itself".to_owned(),
+            Err(error) => format!("fluke itself failed: {error}; please report it"),
+        };
+        tracing::error!(reason, "connecting anew");
+        self.lost(reason);
+        self.connect(CONNECT_ANEW);
+    }
+
     fn lost(&mut self, reason: String) {
         self.session = None;
         self.outbox.clear();

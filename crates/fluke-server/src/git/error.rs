@@ -48,8 +48,8 @@ pub enum GitError {
     },
     /// The TLS certificate is not trusted.
     #[error(
-        "the certificate of {remote} was not accepted: {detail}; install its CA on this machine, \
-         or set SSL_CERT_FILE to it"
+        "the certificate of {remote} was not accepted: {detail}; if it is of a private CA, set \
+         `ca_file` in the server's `git` block to the CA's certificate, else renew it"
     )]
     Certificate {
         /// Which repository.
@@ -204,6 +204,7 @@ const PHRASES: &[(Cause, &[&str])] = &[
             "certificate verification failed",
             "certificate verify failed",
             "certificate subject name",
+            "SSL CA cert",
             "SSL_CTX_",
             "CAfile:",
         ],

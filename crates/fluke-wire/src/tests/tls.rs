@@ -73,8 +73,20 @@ async fn a_certificate_for_another_name_is_refused_and_both_names_are_told() {
 async fn an_expired_certificate_is_refused() {
     let ca = Ca::new("ours");
     let hall = Hall::open_tls(ca.expired_server_for(&["localhost"])).await;
-    let problem = problem(join(&hall, "localhost", trusting(&ca)).await);
-    assert_eq!(problem, TlsProblem::WrongTime("expired"));
+    let expired = problem(join(&hall, "localhost", trusting(&ca)).await);
+    assert_eq!(expired, TlsProblem::WrongTime("expired"));
+    assert!(expired.to_string().contains("set the clock"), "{expired}");
+}
+
+#[tokio::test]
+async fn a_certificate_whose_time_has_not_come_is_refused() {
+    let ca = Ca::new("ours");
+    let hall = Hall::open_tls(ca.early_server_for(&["localhost"])).await;
+    for tls in [trusting(&ca), pinning(ca.fingerprint())] {
+        let early = problem(join(&hall, "localhost", tls).await);
+        assert_eq!(early, TlsProblem::WrongTime("not valid yet"));
+        assert!(early.to_string().contains("set the clock"), "{early}");
+    }
 }
 
 #[tokio::test]

@@ -103,6 +103,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         credentials: git.basic_auth,
         ssh_key_file: git.ssh_key_file,
         known_hosts_file: git.known_hosts_file,
+        ca_file: git.ca_file,
         ..GitConfig::new(git.url, git.branch, config.cache_dir.join("git"))
     };
     Ok(Settings {

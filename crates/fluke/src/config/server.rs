@@ -77,6 +77,8 @@ pub struct GitConfig {
     pub ssh_key_file: Option<PathBuf>,
     /// For `ssh`.
     pub known_hosts_file: Option<PathBuf>,
+    /// For `https`: certificates of CAs, as PEM, to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
     /// For `http(s)`.
     pub basic_auth: Option<Credentials>,
     /// What pushes are signed with.
@@ -274,6 +276,7 @@ fn read_git(
         read.or(Field::nonempty_string("manifest_glob").then(glob), DEFAULT_GLOB.into());
     let ssh_key_file = read.optional(fields::path("ssh_key_file"));
     let known_hosts_file = read.optional(fields::path("known_hosts_file"));
+    let ca_file = read.optional(fields::path("ca_file"));
     let basic_auth = read_basic_auth(&mut read);
     let webhook_secret = read.optional(fields::secret("webhook_secret"));
     read.finish();
@@ -284,6 +287,7 @@ fn read_git(
         manifest_glob,
         ssh_key_file,
         known_hosts_file,
+        ca_file,
         basic_auth,
         webhook_secret,
     })

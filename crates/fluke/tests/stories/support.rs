@@ -3,6 +3,7 @@
 
 mod alerts;
 mod host;
+pub mod program;
 
 use std::path::PathBuf;
 use std::sync::Arc;
