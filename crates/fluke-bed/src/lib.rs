@@ -21,6 +21,7 @@
 //! bed.settles();
 //! ```
 
+mod account;
 mod agent;
 mod alerts;
 mod api;
