@@ -103,8 +103,7 @@ impl Offline {
                 continue;
             }
             let steps: Vec<StepIndex> = snapshot.steps_of(position).collect();
-            let found: Vec<Finding> =
-                steps.iter().map(|step| findings[step.0 as usize]).collect();
+            let found: Vec<Finding> = steps.iter().map(|step| findings[step.0 as usize]).collect();
             if found.iter().all(|finding| *finding == Finding::Unknown) {
                 continue;
             }

@@ -125,12 +125,8 @@ fn a_unit_that_should_be_stopped_is_stopped_and_stays_so() {
     web.unit("web.service", SLEEPER);
     web.run("systemctl enable --quiet --now web.service");
     let web = web.joins("");
-    let stopped = keeps_unit(
-        "web",
-        "web.service",
-        "remediate",
-        "state = \"stopped\"\n    enabled = false",
-    );
+    let stopped =
+        keeps_unit("web", "web.service", "remediate", "state = \"stopped\"\n    enabled = false");
     bed.commit("web.fluke.hcl", &stopped);
     bed.settles();
     assert!(!web.is_active("web.service"));
@@ -147,8 +143,14 @@ fn units_that_cannot_be_put_right_are_explained_and_left_alone() {
     web.unit("static.service", "[Service]\nExecStart=sleep infinity\n");
     web.unit("masked.service.d/x.conf", "");
     web.run("systemctl mask --quiet masked.service");
-    web.unit("bad.service", "[Service]\nExecStart=relative/path\n[Install]\nWantedBy=multi-user.target\n");
-    web.unit("once.service", "[Service]\nType=oneshot\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n");
+    web.unit(
+        "bad.service",
+        "[Service]\nExecStart=relative/path\n[Install]\nWantedBy=multi-user.target\n",
+    );
+    web.unit(
+        "once.service",
+        "[Service]\nType=oneshot\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n",
+    );
     web.unit("stays.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n");
     web.unit("template@.service", SLEEPER);
     web.unit("known.service", &format!("{SLEEPER}Alias=other-name.service\n"));
@@ -227,7 +229,8 @@ fn a_unit_that_fails_is_shown_with_its_last_words_and_left_alone_for_a_while() {
     assert!(reason(&bed, "dies").contains("did not stay up: it is failed (exit status 3)"));
     let ends = bed.events_of("web-1", EventKind::ApplyFinished);
     let of = |task: &str| {
-        let of_task = ends.iter().filter(|end| end.task.as_ref().is_some_and(|t| t.as_str() == task));
+        let of_task =
+            ends.iter().filter(|end| end.task.as_ref().is_some_and(|t| t.as_str() == task));
         of_task.filter_map(|end| end.output.clone()).collect::<Vec<_>>().join("\n")
     };
     assert!(of("dies").contains("these are my last words"), "{}", of("dies"));
@@ -264,7 +267,9 @@ fn a_host_without_a_bus_is_kept_with_systemctl() {
     web.run("systemctl stop web.service; systemctl disable --quiet web.service");
     let asked = bed.server().post("/api/v1/reconcile", r#"{"scope":"all"}"#);
     assert_eq!(asked.expect("the server answers").0, 202);
-    web.until("systemctl is-active --quiet web.service && systemctl is-enabled --quiet web.service");
+    web.until(
+        "systemctl is-active --quiet web.service && systemctl is-enabled --quiet web.service",
+    );
     web.run("systemctl start dbus.socket dbus.service");
     bed.settles();
     kill(&web, "web.service");
@@ -325,7 +330,8 @@ fn alert_receiver() -> (String, impl Fn() -> String) {
             }
             let mut body = vec![0; length];
             let _ = reader.read_exact(&mut body);
-            let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = (&stream)
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             if sender.send(String::from_utf8_lossy(&body).into_owned()).is_err() {
                 return;
             }
