@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, ToAgent, ToServer};
+use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Output, Verdict};
@@ -211,7 +211,8 @@ struct Agent<S> {
     /// The snapshot whose steps are watched.
     watching: Option<Hash256>,
     watched: SelectAll<BoxStream<'static, StepIndex>>,
-    /// What changed and the server has not been asked to look at.
+    watchable: Vec<StepIndex>,
+    /// What changed and has not been looked at.
     noticed: BTreeSet<StepIndex>,
     write_again: Instant,
 }
@@ -311,6 +312,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot,
             watching: None,
             watched: SelectAll::new(),
+            watchable: Vec::new(),
             noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
         };
@@ -399,7 +401,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             }
             Happening::Noticed(step) => drop(self.noticed.insert(step)),
         }
-        self.ask_for_looks();
+        self.see_to_what_changed();
     }
 
     fn tell(&self, status: AgentStatus) {

@@ -6,4 +6,5 @@ mod hosts {
     mod faults;
     mod joining;
     mod support;
+    mod systemd;
 }

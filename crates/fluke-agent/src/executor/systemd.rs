@@ -8,7 +8,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fluke_model::task::SystemdSpec;
 use fluke_model::verdict::{Drift, Output, Verdict};
@@ -190,7 +190,7 @@ impl Systemd {
         let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
         while let Some((at, state)) = answers.next().await {
             let state = state?;
-            self.known().keep(&names[at], &state, &seen);
+            self.known().keep(&names[at], &state, &seen, SystemTime::now());
             units[at].file = state;
         }
         Ok(units)

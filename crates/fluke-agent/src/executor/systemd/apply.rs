@@ -72,11 +72,18 @@ impl Systemd {
                     plan
                 }
             };
+            let mut failure = None;
             for action in plan {
-                match self.carry_out(&action, &name, &facts, log).await? {
-                    Done::Well => {}
-                    Done::LookAgain => break,
+                match self.carry_out(&action, &name, &facts, log).await {
+                    Ok(Done::Well) => {}
+                    Ok(Done::LookAgain) => break,
+                    // A unit that cannot be enabled should run all the same.
+                    Err(failed) if !failed.of_the_unit => failure = failure.or(Some(failed)),
+                    Err(failed) => return Err(failed),
                 }
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
             }
         }
         Err(Failure { text: format!("{reason}, after all was tried"), of_the_unit: true })

@@ -249,7 +249,7 @@ impl Bus {
     pub(super) async fn enable(&self, unit: &str) -> Result<bool, CallError> {
         let what = format!("enable `{unit}`");
         // Not at run time only, and not over what somebody else has put there.
-        let answer = self.manager("EnableUnitFiles", &([unit], false, false), &what).await?;
+        let answer = self.manager("EnableUnitFiles", &(vec![unit], false, false), &what).await?;
         let body = answer.body();
         let (installable, _): (bool, Vec<(String, String, String)>) =
             body.deserialize().map_err(|error| odd(&what, error))?;
@@ -259,7 +259,7 @@ impl Bus {
     /// Makes a unit not start on boot.
     pub(super) async fn disable(&self, unit: &str, runtime: bool) -> Result<(), CallError> {
         let what = format!("disable `{unit}`");
-        self.manager("DisableUnitFiles", &([unit], runtime), &what).await.map(drop)
+        self.manager("DisableUnitFiles", &(vec![unit], runtime), &what).await.map(drop)
     }
 
     /// Forgets that a unit failed.

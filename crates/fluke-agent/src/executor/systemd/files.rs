@@ -133,12 +133,19 @@ impl Known {
     }
 
     /// Keeps what systemd said after the directories were looked at, unless they change right now.
-    pub(super) fn keep(&mut self, unit: &UnitName, state: &Option<FileState>, seen: &Directories) {
+    pub(super) fn keep(
+        &mut self,
+        unit: &UnitName,
+        state: &Option<FileState>,
+        seen: &Directories,
+        now: SystemTime,
+    ) {
         if *seen != self.directories {
             return;
         }
-        let young = (SystemTime::now() - TOO_YOUNG).duration_since(SystemTime::UNIX_EPOCH);
-        let young = young.map_or((0, 0), |d| (d.as_secs() as i64, i64::from(d.subsec_nanos())));
+        let young = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let young = young.saturating_sub(TOO_YOUNG);
+        let young = (young.as_secs() as i64, i64::from(young.subsec_nanos()));
         let file = seen.file_of(unit);
         let settled = file.as_ref().is_none_or(|(_, stamp)| stamp.is_older_than(young));
         if settled && seen.is_older_than(young) {

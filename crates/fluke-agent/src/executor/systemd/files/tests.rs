@@ -7,8 +7,8 @@ fn unit(name: &str) -> UnitName {
     UnitName::parse(name).expect("a name")
 }
 
-/// A tree of unit files whose last change is long enough ago to be relied upon.
-fn settled(root: &Path) -> Vec<PathBuf> {
+/// A tree of unit files.
+fn tree(root: &Path) -> Vec<PathBuf> {
     let (etc, usr) = (root.join("etc"), root.join("usr"));
     fs::create_dir_all(etc.join("multi-user.target.wants")).expect("a directory");
     fs::create_dir_all(&usr).expect("a directory");
@@ -17,24 +17,23 @@ fn settled(root: &Path) -> Vec<PathBuf> {
     vec![etc, usr]
 }
 
-/// Waits until a change now has another time than those before it.
-fn let_it_settle() {
-    std::thread::sleep(TOO_YOUNG + Duration::from_millis(50));
+/// When the changes of this test are long enough ago to be relied upon.
+fn later() -> SystemTime {
+    SystemTime::now() + 2 * TOO_YOUNG
 }
 
 #[test]
 fn what_is_known_holds_until_a_directory_or_the_file_changes() {
     let root = tempfile::tempdir().expect("a directory");
-    let paths = settled(root.path());
+    let paths = tree(root.path());
     let mut known = Known::default();
     let seen = known.refresh(&paths);
-    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen);
+    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen, SystemTime::now());
     assert_eq!(known.get(&unit("a.service")), None, "its directories are too young to tell");
 
-    let_it_settle();
     let seen = known.refresh(&paths);
-    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen);
-    known.keep(&unit("gone.service"), &None, &seen);
+    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen, later());
+    known.keep(&unit("gone.service"), &None, &seen, later());
     known.refresh(&paths);
     assert_eq!(known.get(&unit("a.service")), Some(&Some(FileState::Disabled)));
     assert_eq!(known.get(&unit("gone.service")), Some(&None));
@@ -54,13 +53,12 @@ fn what_is_known_holds_until_a_directory_or_the_file_changes() {
 #[test]
 fn what_was_asked_before_a_change_is_not_kept_after_it() {
     let root = tempfile::tempdir().expect("a directory");
-    let paths = settled(root.path());
-    let_it_settle();
+    let paths = tree(root.path());
     let mut known = Known::default();
     let seen = known.refresh(&paths);
     fs::write(paths[0].join("b.service"), "").expect("a file");
     known.refresh(&paths);
-    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen);
+    known.keep(&unit("a.service"), &Some(FileState::Disabled), &seen, later());
     assert_eq!(known.get(&unit("a.service")), None);
 }
 
@@ -79,7 +77,7 @@ fn names_like_the_one_that_is_missing_are_offered() {
 #[test]
 fn an_install_section_is_seen() {
     let root = tempfile::tempdir().expect("a directory");
-    let paths = settled(root.path());
+    let paths = tree(root.path());
     let shown = |name: &str| is_installable(&paths[1].join(name).to_string_lossy());
     assert_eq!(shown("a.service"), Some(true));
     assert_eq!(shown("a@.service"), Some(false));
