@@ -174,9 +174,9 @@ async fn a_manifest_updates_the_agent_that_runs_it() {
         format!("{} update --from {} --state-dir {at}/state", program.display(), another.display()),
     );
     fleet.commit("a new fluke", &task(&check, &update)).await;
-    agent.until("it is the new program", |agent| agent.runs() == inode(&agent.program())).await;
+    agent.until("it is a new program", |agent| agent.runs() != old).await;
     fleet.settles().await;
-    assert_ne!(agent.runs(), old);
+    assert_eq!(agent.runs(), inode(&agent.program()));
     assert_eq!(agent.process.id(), pid);
     assert_eq!(fleet.agent("web-1").step("t/shell.s"), StepStatus::InSync);
     assert_eq!(fleet.applies("web-1").await, 1, "{}", fleet.told().await);
