@@ -9,6 +9,8 @@ use super::support::{Bed, Host, applied, bed, keeps};
 
 /// What hosts have before anything is installed.
 const BARE: &str = "/opt/fluke/fluke";
+/// Where it is put.
+const INSTALLED: &str = "/usr/local/bin/fluke";
 
 /// Everything that an installation may leave on a host.
 const TRACES: &str = "ls -d /etc/fluke /var/lib/fluke /var/cache/fluke /run/fluke \
@@ -106,11 +108,11 @@ fn server_and_agent_are_installed_from_nothing_and_leave_nothing() {
     srv.until("fluke get agents | grep -q 'web-1.*in_sync'");
     assert_eq!((srv.run("pidof fluke"), web.run("pidof fluke")), pids);
 
-    web.run("fluke uninstall agent");
-    assert!(!web.has("/usr/local/bin/fluke") && web.has("/etc/fluke/agent.hcl"));
+    web.run(&format!("{INSTALLED} uninstall agent"));
+    assert!(!web.has(INSTALLED) && web.has("/etc/fluke/agent.hcl"));
     web.run(&format!("{BARE} uninstall agent --purge"));
     assert!(!srv.is("systemctl list-units --all | grep fluke-agent"));
-    srv.run("fluke uninstall server --purge");
+    srv.run(&format!("{INSTALLED} uninstall server --purge"));
     assert_eq!((srv.try_run(TRACES).stdout, web.try_run(TRACES).stdout), before);
     assert_eq!(web.read("/srv/motd"), "motd\n", "what was applied is the host's");
     let again = srv.run(&format!("{BARE} uninstall server --purge"));
@@ -171,7 +173,7 @@ fn an_agent_is_updated_during_an_apply_by_hand_by_a_manifest_and_back() {
     bed.commit("a.fluke.hcl", &long);
     web.until("pgrep -f 'sleep 43210'");
     let next = another(&web, "next");
-    web.run(&format!("fluke update --from {next} --no-reload"));
+    web.run(&format!("{INSTALLED} update --from {next} --no-reload"));
     web.run("systemctl reload fluke-agent");
     web.until("journalctl -u fluke-agent -o cat | grep -q 'handing over'");
     web.run("touch /srv/go");
@@ -197,10 +199,10 @@ fn an_agent_is_updated_during_an_apply_by_hand_by_a_manifest_and_back() {
 
     // One that does not run is refused; the one before can be had again.
     web.write("/root/broken", "#!/bin/sh\nexit 1\n");
-    assert_eq!(web.try_run("fluke update --from /root/broken").code, 1);
+    assert_eq!(web.try_run(&format!("{INSTALLED} update --from /root/broken")).code, 1);
     bed.commit_files(&[("b.fluke.hcl", "")]);
     web.settles();
-    web.run("fluke update --rollback");
+    web.run(&format!("{INSTALLED} update --rollback"));
     runs_what_is_there(&web);
     assert!(web.is(&format!("cmp -s {next} /usr/local/bin/fluke")));
     web.settles();
