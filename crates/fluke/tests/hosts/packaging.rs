@@ -78,7 +78,8 @@ fn server_and_agent_are_installed_from_nothing_and_leave_nothing() {
     assert_eq!(token.len(), 64, "{token}");
     assert!(told.contains(&format!("FLUKE_TOKEN={token} fluke install agent")), "{told}");
     assert!(!srv.journal("fluke-server", 100).contains(&token), "not in a log");
-    let modes = "stat -c '%a %U:%G' /etc/fluke/server.hcl /etc/fluke/server.env /run/fluke/fluke.sock";
+    let modes =
+        "stat -c '%a %U:%G' /etc/fluke/server.hcl /etc/fluke/server.env /run/fluke/fluke.sock";
     assert_eq!(srv.run(modes), "640 root:fluke\n600 fluke:fluke\n660 fluke:fluke");
 
     // The line that the server prints is all that an agent needs; over its address, since hosts
@@ -89,7 +90,10 @@ fn server_and_agent_are_installed_from_nothing_and_leave_nothing() {
     assert!(told.contains("the agent is connected"), "{told}");
     srv.until("fluke get agents | grep -q 'web-1.*in_sync'");
     assert_eq!(web.read("/srv/motd"), "motd\n");
-    assert_eq!(web.run("stat -c '%a %U' /etc/fluke/agent.hcl /etc/fluke/agent.env"), "600 root\n600 root");
+    assert_eq!(
+        web.run("stat -c '%a %U' /etc/fluke/agent.hcl /etc/fluke/agent.env"),
+        "600 root\n600 root"
+    );
 
     // Again: nothing to do.
     for (host, command) in [(&srv, "install server"), (&web, "install agent")] {
@@ -146,7 +150,8 @@ fn what_cannot_work_is_told_with_the_log_and_nothing_is_overwritten() {
     let told = web.try_run(&install);
     assert_eq!(told.code, 2, "no token: {told:?}");
     assert!(!web.has("/etc/fluke"));
-    let told = web.try_run(&format!("FLUKE_TOKEN=wrong {install} --ca-fingerprint {}", "ab".repeat(32)));
+    let told =
+        web.try_run(&format!("FLUKE_TOKEN=wrong {install} --ca-fingerprint {}", "ab".repeat(32)));
     assert_eq!(told.code, 1, "{told:?}");
     assert!(told.stderr.contains("has no CA with the fingerprint"), "{}", told.stderr);
     assert!(told.stderr.contains("its log:"), "{}", told.stderr);
