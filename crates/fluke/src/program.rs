@@ -140,7 +140,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_went_wrong_is_told_with_its_output() {
-        let told = Program::new("/bin/sh", &["-c", "echo out; echo bad >&2; exit 3"]).output().await;
+        let told =
+            Program::new("/bin/sh", &["-c", "echo out; echo bad >&2; exit 3"]).output().await;
         let told = told.expect_err("it fails").to_string();
         assert!(told.ends_with("exited 3: bad"), "{told}");
         assert!(Program::new("/nowhere/fluke", &[]).output().await.is_err());

@@ -74,18 +74,21 @@ pub fn undo(args: &UninstallArgs) -> Result<(), Failure> {
 }
 
 fn server_wish(args: &InstallServerArgs) -> Result<Wish, Failure> {
-    let skeleton = args.git_url.clone().map(|git_url| Skeleton::Server {
-        git_url,
-        git_branch: args.git_branch.clone(),
-    });
+    let skeleton = args
+        .git_url
+        .clone()
+        .map(|git_url| Skeleton::Server { git_url, git_branch: args.git_branch.clone() });
     let token = Some(Secret::new(random_token()?));
     Ok(Wish { part: Part::Server, skeleton, token, start: !args.how.no_start })
 }
 
 fn agent_wish(args: &InstallAgentArgs) -> Result<Wish, Failure> {
-    let ca_file = args.ca_file.as_ref().map(std::path::absolute).transpose().map_err(|error| {
-        Failure::new("--ca-file is no path").because(&error).usage(true)
-    })?;
+    let ca_file = args
+        .ca_file
+        .as_ref()
+        .map(std::path::absolute)
+        .transpose()
+        .map_err(|error| Failure::new("--ca-file is no path").because(&error).usage(true))?;
     let skeleton = args.url.clone().map(|url| Skeleton::Agent {
         url,
         ca_fingerprint: args.ca_fingerprint.clone(),
@@ -109,7 +112,9 @@ fn random_token() -> Result<String, Failure> {
 fn sound(wish: &Wish, plan: &Plan) -> Result<(), Failure> {
     let path = wish.part.config();
     let written = plan.actions.iter().find_map(|action| match action {
-        Action::Write { path: own, content: Content::Plain(text), .. } if *own == path => Some(text),
+        Action::Write { path: own, content: Content::Plain(text), .. } if *own == path => {
+            Some(text)
+        }
         _ => None,
     });
     let Some(text) = written else { return Ok(()) };

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_line_of_a_server_without_its_own_ca_needs_no_fingerprint() {
-        let off = "agent_tokens = [\"it's\"]\nlisten_grpc = \"10.0.0.1:70\"\ntls {\n  enabled = false\n}";
+        let off =
+            "agent_tokens = [\"it's\"]\nlisten_grpc = \"10.0.0.1:70\"\ntls {\n  enabled = false\n}";
         let join = join(&config(off), None, None).expect("a line");
         assert_eq!(
             join.line("agent"),
@@ -174,7 +175,9 @@ mod tests {
         let join = join(&config, Some("::1"), None).expect("a line");
         assert_eq!(
             join.line("install agent"),
-            format!("FLUKE_TOKEN=abc fluke install agent --url grpcs://[::1]:7070 --ca-fingerprint {pin}")
+            format!(
+                "FLUKE_TOKEN=abc fluke install agent --url grpcs://[::1]:7070 --ca-fingerprint {pin}"
+            )
         );
         assert!(!without_token(&config, 7070, Some(pin)).contains("abc"));
     }
@@ -183,7 +186,8 @@ mod tests {
     fn a_token_is_chosen_by_name_and_is_else_one_for_any_agent() {
         let two = "agent_token \"web\" {\n  token = \"w\"\n}\nagent_tokens = [\"any\"]";
         let config = config(two);
-        let token = |name| chosen(&config.agent_tokens, name).map(|it| it.token.expose().to_owned());
+        let token =
+            |name| chosen(&config.agent_tokens, name).map(|it| it.token.expose().to_owned());
         assert_eq!(token(None).expect("one"), "any");
         assert_eq!(token(Some("web")).expect("one"), "w");
         assert!(token(Some("db")).expect_err("none").text().contains("there are web"));

@@ -28,11 +28,7 @@ pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
 }
 
 /// Reads the config; what is wrong with it is on stderr.
-pub fn load(
-    path: &Path,
-    variables: &Variables,
-    colour: Colour,
-) -> Result<ServerConfig, Failure> {
+pub fn load(path: &Path, variables: &Variables, colour: Colour) -> Result<ServerConfig, Failure> {
     let text = config::load(path)?;
     let name = path.display().to_string();
     config::read_server(&name, &text, &|name| variables.get(name)).map_err(|problems| {
@@ -85,8 +81,7 @@ fn reload(server: &Server, args: &ServerArgs) {
 }
 
 fn read_again(args: &ServerArgs, name: &str) -> Result<ServerConfig, String> {
-    let variables =
-        Variables::load(args.env_file.as_deref()).map_err(|error| error.to_string())?;
+    let variables = Variables::load(args.env_file.as_deref()).map_err(|error| error.to_string())?;
     let text = config::read_bounded(&args.config).map_err(|error| error.to_string())?;
     config::read_server(name, &text, &|name| variables.get(name))
         .map_err(|problems| diagnostics::one_line(&problems))

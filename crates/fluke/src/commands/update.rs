@@ -28,8 +28,9 @@ const WITHIN_A_STEP: &str = fluke_agent::host::orphans::MARK;
 pub fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let to = match &args.to {
         Some(path) => path.clone(),
-        None => std::env::current_exe()
-            .map_err(|error| Failure::new("it is not known where this program is").because(&error))?,
+        None => std::env::current_exe().map_err(|error| {
+            Failure::new("it is not known where this program is").because(&error)
+        })?,
     };
     in_one_thread(async {
         let beside = Beside::of(&to);
@@ -50,11 +51,7 @@ pub fn run(args: &UpdateArgs) -> Result<(), Failure> {
     })
 }
 
-async fn put_in_place(
-    from: &str,
-    args: &UpdateArgs,
-    beside: &Beside,
-) -> Result<Swap, Failure> {
+async fn put_in_place(from: &str, args: &UpdateArgs, beside: &Beside) -> Result<Swap, Failure> {
     let (candidate, hash) = fetching::fetch(from, args.sha256, beside).await?;
     if beside.is(&hash) {
         return Ok(Swap::Same);

@@ -46,7 +46,9 @@ impl Variables {
         let Some(file) = file else { return Ok(Self::default()) };
         let text = match read_bounded(file) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
             Err(source) => {
                 return Err(VariablesError::Unreadable { file: file.to_path_buf(), source });
             }
@@ -117,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_file_of_variables_is_read_as_systemd_reads_it() {
-        let text = "# tokens\n\nA=1\n B = two words \n; more\nC=\"a \\\"b\\\" $c\"\nD='$x'\nE=\nA=2\n";
+        let text =
+            "# tokens\n\nA=1\n B = two words \n; more\nC=\"a \\\"b\\\" $c\"\nD='$x'\nE=\nA=2\n";
         let variables = Variables::parse(text).expect("good lines");
         for (name, value) in
             [("A", "2"), ("B", "two words"), ("C", "a \"b\" $c"), ("D", "$x"), ("E", "")]

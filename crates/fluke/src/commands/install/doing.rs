@@ -92,7 +92,8 @@ fn give_to(path: &Path, (user, group): (&str, &str)) -> io::Result<()> {
 
 async fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| {
-        Failure::new(format!("could not copy {} to {}", from.display(), to.display())).because(error)
+        Failure::new(format!("could not copy {} to {}", from.display(), to.display()))
+            .because(error)
     };
     let mut candidate = Beside::of(to).candidate().map_err(|error| failed(&error))?;
     let content = std::fs::read(from).map_err(|error| failed(&error))?;

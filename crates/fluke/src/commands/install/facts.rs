@@ -68,9 +68,9 @@ fn record(part: Part) -> Result<Record, Failure> {
     let path = part.record();
     let Some(text) = read(&path)? else { return Ok(Record::default()) };
     serde_json::from_str(&text).map_err(|error| {
-        Failure::new(format!("{} is damaged", path.display()))
-            .because(&error)
-            .help("it tells what was installed; restore it, or remove it and what is installed by hand")
+        Failure::new(format!("{} is damaged", path.display())).because(&error).help(
+            "it tells what was installed; restore it, or remove it and what is installed by hand",
+        )
     })
 }
 

@@ -71,6 +71,7 @@ impl Part {
 
 /// Whether a package manager looks after the program at `path`: then it stays there.
 pub fn is_packaged(path: &Path) -> bool {
-    let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib", "/usr/libexec", "/nix", "/snap"];
+    let places =
+        ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib", "/usr/libexec", "/nix", "/snap"];
     places.iter().any(|place| path.starts_with(place))
 }

@@ -147,7 +147,9 @@ pub enum Objection {
         how: &'static str,
     },
     /// A value that has another meaning in a config.
-    #[error("a value has characters that mean something else in a config (`$`, control characters)")]
+    #[error(
+        "a value has characters that mean something else in a config (`$`, control characters)"
+    )]
     Unwritable {
         /// The config.
         config: PathBuf,
@@ -230,7 +232,13 @@ impl Making<'_> {
         Ok(())
     }
 
-    fn write(&mut self, path: &Path, mode: u32, owner: (&'static str, &'static str), content: Content) {
+    fn write(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        owner: (&'static str, &'static str),
+        content: Content,
+    ) {
         self.record.add(Made::Settings { path: path.to_path_buf() });
         self.add(Action::Write { path: path.to_path_buf(), mode, owner, content });
     }
@@ -356,7 +364,11 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
                 units.push(Action::Systemctl(vec!["daemon-reload"]));
             }
             Made::Program { path } if other.has(made) => {
-                plan.notes.push(format!("{} stays for the {}", path.display(), part.other().name()));
+                plan.notes.push(format!(
+                    "{} stays for the {}",
+                    path.display(),
+                    part.other().name()
+                ));
             }
             Made::Program { path } => {
                 late.push(Action::Remove(path.clone()));

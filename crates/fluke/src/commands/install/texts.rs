@@ -125,6 +125,7 @@ fn quoted(text: &str) -> Option<String> {
 /// The file that holds the token.
 pub fn variables(token: &Secret) -> Option<Secret> {
     let text = token.expose();
-    let is_plain = !text.chars().any(|c| c.is_control() || "\"'\\$`".contains(c)) && !text.is_empty();
+    let is_plain =
+        !text.chars().any(|c| c.is_control() || "\"'\\$`".contains(c)) && !text.is_empty();
     is_plain.then(|| Secret::new(format!("FLUKE_TOKEN={text}\n")))
 }

@@ -30,7 +30,8 @@ pub async fn fetch(
     beside: &Beside,
 ) -> Result<(Candidate, Hash256), Failure> {
     let origin = origin(from, expected.is_some())?;
-    let mut candidate = beside.candidate().map_err(|error| super::failed(beside.program(), &error))?;
+    let mut candidate =
+        beside.candidate().map_err(|error| super::failed(beside.program(), &error))?;
     match origin {
         Origin::File(path) => copy(&path, &mut candidate)?,
         Origin::Address(url) => download(url, &mut candidate).await?,

@@ -33,9 +33,8 @@ fn server() -> Wish {
 }
 
 fn agent() -> Wish {
-    let labels = ["role=web", "env=prod"].map(|pair| {
-        fluke_model::label::Labels::parse_pair(pair).expect("a label")
-    });
+    let labels = ["role=web", "env=prod"]
+        .map(|pair| fluke_model::label::Labels::parse_pair(pair).expect("a label"));
     Wish {
         part: Part::Agent,
         skeleton: Some(Skeleton::Agent {
@@ -219,8 +218,9 @@ fn first_configs_can_be_read_and_are_as_fmt_would_write_them() {
     let (plain, agent) = (server().skeleton, agent().skeleton);
     for skeleton in [Some(branch), plain, agent].into_iter().flatten() {
         let text = skeleton.text().expect("writable");
-        let problems =
-            config::check("c.hcl", text.as_bytes(), &|name| (name == "FLUKE_TOKEN").then(|| "t".into()));
+        let problems = config::check("c.hcl", text.as_bytes(), &|name| {
+            (name == "FLUKE_TOKEN").then(|| "t".into())
+        });
         assert!(problems.is_empty(), "{text}\n{problems:?}");
         let formatted = fluke_manifest::fmt::format(&text).expect("it parses");
         assert_eq!(formatted, text);
@@ -262,7 +262,10 @@ fn uninstall_removes_what_was_made_and_keeps_what_is_the_operators() {
             "remove /etc/fluke if it is empty",
         ]
     );
-    assert_eq!(uninstall(Part::Server, &after(&left, &purged, Part::Server), true), Plan::default());
+    assert_eq!(
+        uninstall(Part::Server, &after(&left, &purged, Part::Server), true),
+        Plan::default()
+    );
 }
 
 #[test]
@@ -277,7 +280,8 @@ fn what_was_there_before_stays_and_what_both_parts_use_goes_with_the_last() {
     };
     let facts = after(&before, &planned(&agent(), &before), Part::Agent);
     let removed = lines(&uninstall(Part::Agent, &facts, true)).join("\n");
-    for kept in ["/usr/local/bin/fluke", "/etc/fluke/agent.hcl", "/var/lib/fluke", "if it is empty"] {
+    for kept in ["/usr/local/bin/fluke", "/etc/fluke/agent.hcl", "/var/lib/fluke", "if it is empty"]
+    {
         assert!(!removed.contains(kept), "{kept} was there before:\n{removed}");
     }
 
@@ -285,7 +289,8 @@ fn what_was_there_before_stays_and_what_both_parts_use_goes_with_the_last() {
     let beside = Facts { other: first.record.clone(), record: Record::default(), ..first.clone() };
     let beside = Facts { has_config: false, has_variables: false, unit: None, ..beside };
     let second = after(&beside, &planned(&agent(), &beside), Part::Agent);
-    let server_goes = uninstall(Part::Server, &Facts { other: second.record.clone(), ..first }, true);
+    let server_goes =
+        uninstall(Part::Server, &Facts { other: second.record.clone(), ..first }, true);
     assert!(!lines(&server_goes).contains(&"remove /usr/local/bin/fluke".to_string()));
     let agent_goes = uninstall(Part::Agent, &Facts { other: Record::default(), ..second }, true);
     let agent_goes = lines(&agent_goes);
