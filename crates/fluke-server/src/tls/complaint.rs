@@ -31,7 +31,9 @@ pub(super) fn explain(error: &io::Error) -> Option<&'static str> {
             PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::Tls13RequiredForQuic
-            | PeerIncompatible::SupportedVersionsExtensionRequired,
+            | PeerIncompatible::SupportedVersionsExtensionRequired
+            // Came with TLS 1.2, and has been there since.
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
         ) => "the client speaks neither TLS 1.2 nor TLS 1.3; nothing older is spoken here",
         rustls::Error::NoApplicationProtocol => {
             "the client does not speak HTTP/2; is it a browser or a web client at the port for \
