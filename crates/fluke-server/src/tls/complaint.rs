@@ -10,7 +10,8 @@ pub(super) fn explain(error: &io::Error) -> Option<&'static str> {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
     Some(match tls {
         rustls::Error::AlertReceived(alert) => match alert {
-            Alert::UnknownCA => {
+            // The second: it knows another CA of the same name.
+            Alert::UnknownCA | Alert::DecryptError => {
                 "the client does not trust the CA of this server's certificate; give an agent \
                  `ca_file` or `--ca-fingerprint`, the command line FLUKE_CA_FILE"
             }

@@ -126,7 +126,9 @@ async fn a_bound_token_is_for_its_own_names_and_labels() {
             host.statuses().iter().any(|status| matches!(status, AgentStatus::Refused { reason, .. } if reason.contains("the token `web` is not for")))
         };
         fleet.until("it is refused", |_| refused()).await;
-        assert!(host.statuses().iter().all(|status| !matches!(status, AgentStatus::Connected { .. })));
+        assert!(
+            host.statuses().iter().all(|status| !matches!(status, AgentStatus::Connected { .. }))
+        );
     }
     assert_eq!(fleet.agents().len(), 1);
     let told: Vec<_> = fleet.events(&[EventKind::AgentRefused]).await;
