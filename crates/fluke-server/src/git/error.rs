@@ -297,7 +297,16 @@ impl Attempt<'_> {
             Some(Cause::HostKeyChanged) => GitError::HostKeyChanged { remote, detail },
             Some(Cause::HostKeyUnknown) => GitError::HostKeyUnknown { remote, detail },
             Some(Cause::Certificate) => GitError::Certificate { remote, detail },
-            Some(Cause::Authentication) => GitError::Authentication { remote, detail },
+            Some(Cause::Authentication) => {
+                // What git says then is that it could not ask anybody.
+                let asked = ["could not read Username", "could not read Password"];
+                let detail = match asked.iter().any(|phrase| said.contains(phrase)) {
+                    true => "it asks for a user and a password, and takes none that it was given"
+                        .to_string(),
+                    false => detail,
+                };
+                GitError::Authentication { remote, detail }
+            }
             Some(Cause::Moved) => GitError::Moved { remote, detail },
             Some(Cause::NoBranch) => {
                 GitError::NoBranch { remote, branch: self.branch.clone(), others: Vec::new() }

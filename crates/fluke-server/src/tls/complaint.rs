@@ -10,7 +10,8 @@ pub(super) fn explain(error: &io::Error) -> Option<&'static str> {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
     Some(match tls {
         rustls::Error::AlertReceived(alert) => match alert {
-            Alert::UnknownCA => {
+            // The second: it knows another CA of the same name.
+            Alert::UnknownCA | Alert::DecryptError => {
                 "the client does not trust the CA of this server's certificate; give an agent \
                  `ca_file` or `--ca-fingerprint`, the command line FLUKE_CA_FILE"
             }
@@ -31,7 +32,9 @@ pub(super) fn explain(error: &io::Error) -> Option<&'static str> {
             PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::Tls13RequiredForQuic
-            | PeerIncompatible::SupportedVersionsExtensionRequired,
+            | PeerIncompatible::SupportedVersionsExtensionRequired
+            // Came with TLS 1.2, and has been there since.
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
         ) => "the client speaks neither TLS 1.2 nor TLS 1.3; nothing older is spoken here",
         rustls::Error::NoApplicationProtocol => {
             "the client does not speak HTTP/2; is it a browser or a web client at the port for \

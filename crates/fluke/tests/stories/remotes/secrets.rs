@@ -160,11 +160,10 @@ fn no_secret_is_in_logs_events_answers_or_arguments() {
         ),
     ];
     for path in ["agents", "agents/a", "tasks", "tasks/t", "drift", "events?limit=1000", "source"] {
-        for server in [&server, &refused] {
-            let answer = get(&server.http, &format!("/api/v1/{path}"), API_TOKEN);
-            assert!(path.contains("/") || answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-            told.push(("an answer", answer));
-        }
+        let answer = get(&server.http, &format!("/api/v1/{path}"), API_TOKEN);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        told.push(("an answer", answer));
+        told.push(("an answer", get(&refused.http, &format!("/api/v1/{path}"), API_TOKEN)));
     }
     told.push(("metrics", get(&server.http, "/metrics", API_TOKEN)));
     told.push(("the server's log", server.program.log()));

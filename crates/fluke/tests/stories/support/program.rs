@@ -44,10 +44,6 @@ impl Program {
         Self { child, log }
     }
 
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn log(&self) -> String {
         self.log.lock().expect("a log").clone()
     }
