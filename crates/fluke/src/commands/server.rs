@@ -12,7 +12,7 @@ use crate::cli::{Colour, Global, ServerArgs};
 use crate::commands::{Signal, Signals, in_threads};
 use crate::config;
 use crate::config::listen::Listen;
-use crate::config::server::{AgentToken, EventStore, ServerConfig, ServerTls};
+use crate::config::server::{AgentToken, ServerConfig, ServerTls};
 use crate::diagnostics;
 use crate::failure::Failure;
 use crate::logging;
@@ -90,10 +90,6 @@ fn reload(server: &Server, path: &Path) {
 }
 
 fn settings(config: ServerConfig) -> Result<Settings, Failure> {
-    let EventStore::Memory { max_events_per_agent } = config.event_store else {
-        return Err(Failure::new("the event store `redis` is not there yet")
-            .help("set `backend = \"memory\"` in `event_store`"));
-    };
     let grants = grants(&config).map_err(Failure::new)?;
     let git = config.git;
     let mirror = GitConfig {
@@ -114,7 +110,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         webhook_secret: git.webhook_secret,
         default_policy: config.drift.policy,
         alert_webhook: config.drift.alert_webhook,
-        max_events_per_agent,
+        history: config.event_store,
         tls: match config.tls {
             ServerTls::Off => TlsSettings::Off,
             ServerTls::Own => TlsSettings::Own(config.cache_dir.join("tls")),

@@ -18,7 +18,7 @@ use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;
 use fluke_server::events::EventQuery;
 use fluke_server::git::{Branch, GitConfig, RemoteUrl};
-use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
+use fluke_server::server::{HEARTBEAT, History, Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use tempfile::TempDir;
@@ -43,6 +43,7 @@ pub struct Options {
     pub alert_webhook: Option<String>,
     pub grants: Vec<Grant>,
     pub heartbeat: Duration,
+    pub history: History,
 }
 
 impl Default for Options {
@@ -53,6 +54,7 @@ impl Default for Options {
             alert_webhook: None,
             grants: vec![Grant::any(TOKEN)],
             heartbeat: HEARTBEAT,
+            history: History::Memory { max_events_per_agent: 10_000 },
         }
     }
 }
@@ -117,7 +119,7 @@ impl Fleet {
             webhook_secret: Some(Secret::new(WEBHOOK_SECRET)),
             default_policy: self.options.default_policy,
             alert_webhook: self.options.alert_webhook.clone().map(Secret::new),
-            max_events_per_agent: 10_000,
+            history: self.options.history.clone(),
             tls: TlsSettings::Off,
             heartbeat: self.options.heartbeat,
         }

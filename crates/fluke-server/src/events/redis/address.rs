@@ -30,8 +30,8 @@ pub enum AddressError {
     #[error("a cluster has database 0 only; leave the number out")]
     ClusterDatabase,
     /// A node is not a host and a port.
-    #[error("{0:?} is not a node; write \"host:port\"")]
-    Node(String),
+    #[error("the node number {0} is not \"host:port\"; user and password are those of `url`")]
+    Node(usize),
 }
 
 impl RedisAddress {
@@ -57,8 +57,8 @@ impl RedisAddress {
         if first.redis_settings().db() != 0 {
             return Err(AddressError::ClusterDatabase);
         }
-        for node in more {
-            let (host, port) = host_and_port(node)?;
+        for (index, node) in more.iter().enumerate() {
+            let (host, port) = host_and_port(node).ok_or(AddressError::Node(index + 1))?;
             let address = match first.addr() {
                 ConnectionAddr::TcpTls { .. } => {
                     ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
@@ -76,14 +76,11 @@ impl RedisAddress {
     }
 }
 
-fn host_and_port(node: &str) -> Result<(String, u16), AddressError> {
-    let wrong = || AddressError::Node(node.to_string());
-    let (host, port) = node.rsplit_once(':').ok_or_else(wrong)?;
+fn host_and_port(node: &str) -> Option<(String, u16)> {
+    let (host, port) = node.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    if host.is_empty() || host.contains(['/', '@']) {
-        return Err(wrong());
-    }
-    Ok((host.to_string(), port.parse().map_err(|_| wrong())?))
+    let is_host = !host.is_empty() && !host.contains(['/', '@']);
+    is_host.then_some((host.to_string(), port.parse().ok()?))
 }
 
 /// For people: without user and password.
@@ -158,7 +155,7 @@ mod tests {
         assert!(cluster.speaks_tls());
         for wrong in ["b.example", "b.example:x", ":7000", "redis://b:1", "u@b:1"] {
             let error = address.clone().cluster(&[wrong.into()]).err();
-            assert_eq!(error, Some(AddressError::Node(wrong.into())));
+            assert_eq!(error, Some(AddressError::Node(1)));
         }
         let of = |url| RedisAddress::parse(url).expect("a url").cluster(&[]).err();
         assert_eq!(of("redis://a/1"), Some(AddressError::ClusterDatabase));

@@ -53,7 +53,9 @@ fn advice(error: &RedisError, said: &str, code: &str) -> Option<&'static str> {
         _ if has("cluster support disabled") => "this is no cluster: take out `cluster = true`",
         _ if has("DB index is out of range") => "there is no such database: see `url`",
         _ if has("UnknownIssuer") => "give the CA of its certificate in `ca_file`",
-        _ if has("CertificateRequired") => "Redis wants a certificate: give `cert_file`, `key_file`",
+        _ if has("CertificateRequired") => {
+            "Redis wants a certificate: give `cert_file`, `key_file`"
+        }
         _ if has("NotValidForName") => "the certificate is for another name than the one in `url`",
         _ if has("InvalidContentType") || has("InvalidMessage") => {
             "that port does not speak TLS: write redis:// instead of rediss://"
