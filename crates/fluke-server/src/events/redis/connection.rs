@@ -20,7 +20,7 @@ use super::error::explain;
 use crate::events::StoreError;
 
 /// The longest that a call takes, connecting included; less than the log's own patience.
-const CALL: Duration = Duration::from_secs(8);
+const CALL: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(3);
 /// How often a command is tried again where a cluster has moved its data.
 const CLUSTER_RETRIES: u32 = 3;
@@ -85,7 +85,7 @@ impl Lane {
         }
         let reason = match timeout(CALL, self.attempt(&work)).await {
             Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => explain(&error),
+            Ok(Err(error)) => explain(&error, self.settings.address.speaks_tls()),
             Err(_) => format!("no answer within {} s; does it hang?", CALL.as_secs()),
         };
         // Whatever it was, a new connection (to a new address, with new certificates) may help.
@@ -159,8 +159,12 @@ async fn connect(settings: &RedisSettings) -> RedisResult<Connection> {
     };
     let patience = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT))
-        .set_response_timeout(Some(CALL));
-    let connection = client.get_multiplexed_async_connection_with_config(&patience).await?;
+        .set_response_timeout(None);
+    let mut connection = client.get_multiplexed_async_connection_with_config(&patience).await?;
+    // Whoever may not do anything is told so here. The driver of the connection does not get over
+    // a transaction whose very beginning is refused.
+    let mut probe = Pipeline::new();
+    probe.cmd("MULTI").ignore().cmd("DISCARD").ignore().exec_async(&mut connection).await?;
     Ok(Connection::One(connection))
 }
 

@@ -3,9 +3,9 @@
 use redis::{ErrorKind, RedisError};
 
 /// What went wrong, in words for whoever runs the server. Holds no secret: Redis repeats none.
-pub fn explain(error: &RedisError) -> String {
+pub fn explain(error: &RedisError, speaks_tls: bool) -> String {
     let (said, code) = said(error);
-    match advice(error, &said, &code) {
+    match advice(error, &said, &code, speaks_tls) {
         Some(advice) => format!("{said}; {advice}"),
         None => said,
     }
@@ -31,7 +31,7 @@ fn said(error: &RedisError) -> (String, String) {
     (said, code)
 }
 
-fn advice(error: &RedisError, said: &str, code: &str) -> Option<&'static str> {
+fn advice(error: &RedisError, said: &str, code: &str, speaks_tls: bool) -> Option<&'static str> {
     let has = |part: &str| said.contains(part);
     Some(match code {
         "OOM" => {
@@ -60,6 +60,11 @@ fn advice(error: &RedisError, said: &str, code: &str) -> Option<&'static str> {
         _ if has("InvalidContentType") || has("InvalidMessage") => {
             "that port does not speak TLS: write redis:// instead of rediss://"
         }
+        // Redis takes the beginning of TLS for that of a line, and waits for its end.
+        _ if error.is_timeout() && speaks_tls => {
+            "does it hang? If the port speaks no TLS, write redis:// instead of rediss://"
+        }
+        _ if error.is_timeout() => "does it hang, or does a firewall swallow everything?",
         _ if error.is_connection_refusal() => "is Redis running there?",
         _ if error.is_connection_dropped() => {
             "did Redis stop? If the port speaks TLS, write rediss:// instead of redis://"

@@ -1,12 +1,13 @@
 //! With real servers: what is kept, what is found, and what is said when Redis is not well.
 
+mod certificates;
 mod faults;
 mod same;
 
 use fluke_model::id::TaskName;
 use fluke_model::time::Timestamp;
 
-use super::fixture::{Certificates, RedisCluster, RedisServer, redis_is_here};
+use super::fixture::{RedisCluster, RedisServer, redis_is_here};
 use super::*;
 
 /// Longer than anything may take on a busy machine.
@@ -179,7 +180,9 @@ async fn events_of_a_newer_version_are_counted_and_not_shown() {
     let store = store(&redis.url());
     store.append(&[event(1, None, None), event(3, None, None)]).await.expect("kept");
     redis.ask("zadd {test}:events 0 \"00000000000000000002 host_adopted   abc\"");
-    redis.ask("set {test}:event:00000000000000000002.abc {\"id\":\"2\",\"kind\":\"host_adopted\"}");
+    redis.ask(
+        "set {test}:event:00000000000000000002.abc '{\"id\":\"2\",\"kind\":\"host_adopted\"}'",
+    );
     redis.ask("zadd {test}:events 0 nonsense");
 
     let page = store.query(&newest(10)).await.expect("an answer");
