@@ -8,6 +8,7 @@ mod stories {
     mod convergence;
     mod dev;
     mod documentation;
+    mod history;
     mod manifests;
     mod policy;
     mod remotes;
