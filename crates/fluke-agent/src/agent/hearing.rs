@@ -135,7 +135,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     pub(super) fn see_to_what_changed(&mut self) {
         let Activity::Idle(idle) = &self.activity else { return };
         let Some(held) = idle.held() else { return };
-        if self.noticed.is_empty() || self.stopping {
+        if self.noticed.is_empty() || self.is_ending() {
             return;
         }
         if self.session.is_some() && self.outbox.is_empty() {
