@@ -172,6 +172,9 @@ impl Systemd {
         // Before anything is asked: what changes from here on is found by the next look.
         let seen = self.known().refresh(&bus.directories);
         let mut units = bus.list(names).await?;
+        for (name, facts) in names.iter().zip(&mut units) {
+            facts.restless = self.watch.is_restless(name);
+        }
         let mut unknown = Vec::new();
         {
             let known = self.known();

@@ -61,8 +61,10 @@ impl Systemd {
     async fn rounds(&self, spec: &SystemdSpec, log: &mut Vec<String>) -> Result<(), Failure> {
         let name = UnitName::parse(&spec.unit)?;
         let mut reason = String::new();
-        for _ in 0..ROUNDS {
-            let facts = self.observe_one(&name).await?;
+        for round in 0..ROUNDS {
+            let mut facts = self.observe_one(&name).await?;
+            // What was before this start says nothing of it.
+            facts.restless &= round == 0;
             let (judgement, facts) = self.judge(spec, &name, facts).await;
             let plan = match judgement {
                 Judgement::Satisfied => return Ok(()),
@@ -168,7 +170,7 @@ impl Systemd {
         let result = bus.run_job(unit, "StartUnit").await.map_err(told)?;
         let mut stayed = true;
         if result == "done" && is_up_when_forked(facts) {
-            stayed = timeout(PROBATION, changes.until_down()).await.is_err();
+            stayed = timeout(PROBATION, changes.until_fallen()).await.is_err();
         }
         if result == "done" && stayed && self.observe_one(name).await?.active == Active::Up {
             log.push(format!("started `{unit}`"));
@@ -182,10 +184,9 @@ impl Systemd {
             log.push(format!("started `{unit}`"));
             return Ok(Done::Well);
         }
-        let before = facts.details.as_ref().map_or("", |details| details.result.as_str());
         match details.result.as_str() {
             // Not its own doing, or systemd's patience rather than ours: once more.
-            "start-limit-hit" if before != "start-limit-hit" => return Ok(Done::LookAgain),
+            "start-limit-hit" => return Ok(Done::LookAgain),
             "signal" if result == "done" => return Ok(Done::LookAgain),
             _ => {}
         }

@@ -372,13 +372,15 @@ impl JobEnds {
 pub(super) struct Changes(MessageStream);
 
 impl Changes {
-    /// Returns when the unit is up no more, or nothing can be told.
-    pub(super) async fn until_down(&mut self) {
+    /// Returns when the unit was up and is so no more, or nothing can be told.
+    pub(super) async fn until_fallen(&mut self) {
+        let mut was_up = false;
         while let Some(Ok(message)) = self.0.next().await {
-            if let Some(seen) = Seen::read(&message)
-                && !matches!(seen.active.as_str(), "active" | "reloading" | "refreshing")
-            {
-                return;
+            match Seen::read(&message).map(|seen| Active::from(seen.active.as_str())) {
+                Some(Active::Up | Active::Reloading) => was_up = true,
+                // What was said before its start counts for nothing.
+                Some(_) if was_up => return,
+                _ => {}
             }
         }
     }
@@ -423,6 +425,7 @@ fn facts(listed: Listed) -> Facts {
         sub,
         job: (job != 0).then_some(Job { id: job, kind }),
         file: None,
+        restless: false,
         details: None,
     }
 }

@@ -17,6 +17,8 @@ pub struct Facts {
     pub job: Option<Job>,
     /// Whether it starts on boot; none where it has no file.
     pub file: Option<FileState>,
+    /// systemd had to restart it again and again in the last seconds.
+    pub restless: bool,
     /// Asked for only where something is not as it should be.
     pub details: Option<Details>,
 }

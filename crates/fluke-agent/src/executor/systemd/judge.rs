@@ -215,6 +215,16 @@ impl Case<'_> {
                 let plan = plan.chain([Action::Start]).collect();
                 Ok(Some(("is being stopped, should be running".to_owned(), plan)))
             }
+            Active::Up | Active::Reloading | Active::Rising if self.facts.restless => {
+                let times = match self.details.restarts {
+                    0 => String::new(),
+                    times => format!(", {times} times so far"),
+                };
+                let reason = format!(
+                    "keeps failing, and systemd keeps restarting it{times}; should be running"
+                );
+                Ok(Some((reason, vec![Action::Start])))
+            }
             Active::Up | Active::Reloading => Ok(None),
             Active::Rising if !restarting => Ok(None),
             _ if on_its_way && !restarting => Ok(None),
@@ -250,8 +260,8 @@ impl Case<'_> {
             ));
         }
         let mut plan = vec![Action::Start];
-        if details.result == "start-limit-hit" {
-            // fluke keeps pauses of its own.
+        if self.facts.active == Active::Failed {
+            // Also resets systemd's count of starts: fluke keeps pauses of its own.
             plan.insert(0, Action::ResetFailed);
         }
         Ok(Some((format!("is {}, should be running", self.doing()), plan)))

@@ -93,6 +93,7 @@ fn facts(properties: &HashMap<String, String>) -> Facts {
         sub: text("SubState").to_owned(),
         job: job.map(|id| Job { id, kind: "nop".to_owned() }),
         file: FileState::read(text("UnitFileState")),
+        restless: false,
         details: Some(Details::read(properties)),
     }
 }

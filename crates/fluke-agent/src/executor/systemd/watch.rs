@@ -4,7 +4,7 @@
 //! Whatever may have been missed is looked at again: after a unit is first watched, after the
 //! bus or systemd was away, after unit files were read again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use zbus::{Message, MessageStream};
 
 use super::bus::{Bus, CallError, Link, PROPERTIES, SYSTEMD, Seen, UNIT};
+use super::facts::waits_for_restart;
 use super::name::{UnitName, object_path};
 use crate::executor::LookAgain;
 
@@ -25,35 +26,54 @@ const GOOD: Duration = Duration::from_secs(5);
 /// So many looks at one unit may follow upon each other at once; then one after each pause.
 const BURST: u32 = 20;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// A unit that systemd had to restart so often within so long is restless.
+const RESTLESS_FALLS: usize = 3;
+const RESTLESS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The units that somebody watches.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    units: Mutex<BTreeMap<UnitName, watch::Sender<()>>>,
+    units: Mutex<BTreeMap<UnitName, Watched>>,
     /// Units came or went.
     changed: Notify,
+}
+
+#[derive(Debug)]
+struct Watched {
+    look: watch::Sender<()>,
+    unrest: Unrest,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self { look: watch::channel(()).0, unrest: Unrest::default() }
+    }
 }
 
 impl Watch {
     /// Tells when a unit is worth another look, until the stream is dropped.
     pub(super) fn of(self: &Arc<Self>, unit: UnitName) -> LookAgain {
-        let changes = {
-            let mut units = self.units();
-            units.entry(unit).or_insert_with(|| watch::channel(()).0).subscribe()
-        };
+        let changes = self.units().entry(unit.clone()).or_default().look.subscribe();
         self.changed.notify_one();
-        let follower = Follower { changes, pace: Pace::default(), watch: self.clone() };
+        let watch = self.clone();
+        let follower = Follower { unit, changes, pace: Pace::default(), calm: None, watch };
         stream::unfold(follower, |mut follower| async move {
-            follower.changes.changed().await.ok()?;
-            tokio::time::sleep(follower.pace.next(Instant::now())).await;
-            // What came in the meantime is seen by this look.
-            follower.changes.mark_unchanged();
+            follower.next().await?;
             Some(((), follower))
         })
         .boxed()
     }
 
-    fn units(&self) -> std::sync::MutexGuard<'_, BTreeMap<UnitName, watch::Sender<()>>> {
+    /// Whether systemd restarts a unit over and over: up for a moment is not up then.
+    pub(super) fn is_restless(&self, unit: &UnitName) -> bool {
+        self.calm_at(unit).is_some_and(|calm| Instant::now() < calm)
+    }
+
+    fn calm_at(&self, unit: &UnitName) -> Option<Instant> {
+        self.units().get(unit)?.unrest.calm_at()
+    }
+
+    fn units(&self) -> std::sync::MutexGuard<'_, BTreeMap<UnitName, Watched>> {
         // A map of channels is sound whatever happened to the thread that held it.
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,26 +81,55 @@ impl Watch {
     /// The units that are watched now.
     fn wanted(&self) -> Vec<UnitName> {
         let mut units = self.units();
-        units.retain(|_, look| look.receiver_count() > 0);
+        units.retain(|_, watched| watched.look.receiver_count() > 0);
         units.keys().cloned().collect()
     }
 
     fn look_at<'a>(&self, names: impl IntoIterator<Item = &'a UnitName>) {
         let units = self.units();
-        for look in names.into_iter().filter_map(|name| units.get(name)) {
-            look.send_replace(());
+        for watched in names.into_iter().filter_map(|name| units.get(name)) {
+            watched.look.send_replace(());
         }
     }
 
     fn look_at_all(&self) {
-        self.units().values().for_each(|look| look.send_replace(()));
+        self.units().values().for_each(|watched| watched.look.send_replace(()));
+    }
+
+    fn fell<'a>(&self, names: impl IntoIterator<Item = &'a UnitName>, now: Instant) {
+        let mut units = self.units();
+        for name in names {
+            if let Some(watched) = units.get_mut(name) {
+                watched.unrest.fell(now);
+            }
+        }
     }
 }
 
 struct Follower {
+    unit: UnitName,
     changes: watch::Receiver<()>,
     pace: Pace,
+    /// When a unit that was restless at the last look may have come to rest.
+    calm: Option<Instant>,
     watch: Arc<Watch>,
+}
+
+impl Follower {
+    /// Returns when it is time for a look; never again once nobody can tell.
+    async fn next(&mut self) -> Option<()> {
+        let calm = self.calm.unwrap_or_else(Instant::now).into();
+        // Both are cancel-safe.
+        tokio::select! {
+            changed = self.changes.changed() => changed.ok()?,
+            () = tokio::time::sleep_until(calm), if self.calm.is_some() => {}
+        }
+        tokio::time::sleep(self.pace.next(Instant::now())).await;
+        // What came in the meantime is seen by this look.
+        self.changes.mark_unchanged();
+        self.calm = self.watch.calm_at(&self.unit).filter(|calm| *calm > Instant::now());
+        Some(())
+    }
 }
 
 impl Drop for Follower {
@@ -102,6 +151,27 @@ impl Pace {
         let spent = self.spent_until.map_or(now, |until| until.max(now)) + LOOK_PAUSE;
         self.spent_until = Some(spent);
         spent.saturating_duration_since(now).saturating_sub(LOOK_PAUSE * BURST)
+    }
+}
+
+/// The last times at which a unit failed and was to be restarted by systemd.
+#[derive(Debug, Default)]
+struct Unrest {
+    falls: VecDeque<Instant>,
+}
+
+impl Unrest {
+    fn fell(&mut self, now: Instant) {
+        self.falls.push_back(now);
+        if self.falls.len() > RESTLESS_FALLS {
+            self.falls.pop_front();
+        }
+    }
+
+    /// When it will have been quiet for long enough; none if it has never been restless.
+    fn calm_at(&self) -> Option<Instant> {
+        let first = self.falls.front().filter(|_| self.falls.len() == RESTLESS_FALLS)?;
+        Some(*first + RESTLESS_WITHIN)
     }
 }
 
@@ -216,7 +286,11 @@ impl Ear<'_> {
         let Some(seen) = Seen::read(message) else { return };
         // Many signals tell of other properties, and say the rest once more.
         let worth_a_look = seen.is_settled() && tracked.seen.as_ref() != Some(&seen);
+        let fell = worth_a_look && waits_for_restart(&seen.sub);
         tracked.seen = Some(seen);
+        if fell {
+            self.watch.fell(&tracked.units, Instant::now());
+        }
         if worth_a_look {
             self.watch.look_at(&tracked.units);
         }
@@ -292,6 +366,25 @@ mod tests {
         // A quiet time makes up for it.
         let later = start + LOOK_PAUSE * (2 * BURST);
         assert_eq!(pace.next(later), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_unit_that_systemd_restarts_over_and_over_is_restless_until_it_was_quiet() {
+        let watch = Arc::new(Watch::default());
+        let unit = UnitName::parse("a.service").expect("a name");
+        let mut looks = watch.of(unit.clone());
+        let now = Instant::now();
+        for falls in 1..=RESTLESS_FALLS {
+            assert!(!watch.is_restless(&unit), "{falls}");
+            watch.fell([&unit], now);
+        }
+        assert!(watch.is_restless(&unit));
+        watch.look_at([&unit]);
+        assert_eq!(looks.next().await, Some(()), "for what it does");
+        assert_eq!(looks.next().await, Some(()), "for its quiet");
+        let long_ago = now.checked_sub(RESTLESS_WITHIN).expect("a machine that is up for a while");
+        (0..RESTLESS_FALLS).for_each(|_| watch.fell([&unit], long_ago));
+        assert!(!watch.is_restless(&unit));
     }
 
     #[tokio::test]

@@ -20,6 +20,7 @@ fn unit(load: &str, active: &str, sub: &str, file: &str) -> Facts {
         sub: sub.into(),
         job: None,
         file: FileState::read(file),
+        restless: false,
         details: Some(details()),
     }
 }
@@ -88,7 +89,12 @@ fn units_of_every_state_are_judged() {
         ("its work is done, and it stays up", RUN, enabled("active", "exited"), ok()),
         ("reads its config", RUN, enabled("reloading", "reload"), ok()),
         ("down", RUN, enabled("inactive", "dead"), drift("is inactive (dead), should", &[Start])),
-        ("failed", RUN, enabled("failed", "failed"), drift("is failed, should be", &[Start])),
+        (
+            "failed",
+            RUN,
+            enabled("failed", "failed"),
+            drift("is failed, should be", &[ResetFailed, Start]),
+        ),
         ("starts", RUN, enabled("activating", "start"), ok()),
         ("starts, and takes its time", RUN, job(enabled("activating", "start-pre"), "start"), ok()),
         ("is about to start", RUN, job(enabled("inactive", "dead"), "start"), ok()),
@@ -354,8 +360,18 @@ fn services_that_cannot_stay_up_are_told_apart_from_those_that_failed() {
         ),
         ("stays up", RUN, oneshot("active", "exited", true), ok()),
         ("should stay up", RUN, oneshot("inactive", "dead", true), drift("is inactive", &[Start])),
-        ("exited", RUN, failed("exit-code", 3, 0), drift("is failed (exit status 3)", &[Start])),
-        ("killed", RUN, failed("signal", 9, 0), drift("is failed (result signal)", &[Start])),
+        (
+            "exited",
+            RUN,
+            failed("exit-code", 3, 0),
+            drift("is failed (exit status 3)", &[ResetFailed, Start]),
+        ),
+        (
+            "killed",
+            RUN,
+            failed("signal", 9, 0),
+            drift("is failed (result signal)", &[ResetFailed, Start]),
+        ),
         (
             "gave up",
             RUN,
@@ -391,6 +407,22 @@ fn services_that_cannot_stay_up_are_told_apart_from_those_that_failed() {
             drift("is inactive", &[Start]),
         ),
     ]);
+}
+
+#[test]
+fn a_unit_that_is_up_only_between_two_failures_is_not_up() {
+    for (active, sub) in
+        [("active", "running"), ("activating", "start"), ("activating", "auto-restart")]
+    {
+        let facts = unit("loaded", active, sub, "enabled");
+        let restless = Facts { restless: true, ..with(facts, |details| details.restarts = 9) };
+        let expected = drift("keeps failing, and systemd keeps restarting it, 9 times", &[Start]);
+        expect(sub, &spec("u.service", RUN), &restless, &expected);
+    }
+    let facts = unit("loaded", "failed", "failed", "enabled");
+    let given_up = Facts { restless: true, ..facts };
+    let expected = drift("is failed", &[ResetFailed, Start]);
+    expect("given up", &spec("u.service", RUN), &given_up, &expected);
 }
 
 #[test]
