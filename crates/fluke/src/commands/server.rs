@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fluke_server::git::GitConfig;
-use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
+use fluke_server::server::{Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::tls::{Certificates, TlsFiles};
 use fluke_server::trust::Grant;
@@ -118,7 +118,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
                 TlsSettings::Files(TlsFiles { cert_file, key_file })
             }
         },
-        heartbeat: HEARTBEAT,
+        heartbeat: config.heartbeat,
     })
 }
 

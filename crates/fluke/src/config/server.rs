@@ -13,7 +13,7 @@ use fluke_model::label::Labels;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use fluke_server::git::{Branch, Credentials, RemoteUrl};
-use fluke_server::server::History;
+use fluke_server::server::{HEARTBEAT, History};
 use globset::{Glob, GlobBuilder};
 
 use super::expand::Environment;
@@ -37,6 +37,8 @@ pub struct ServerConfig {
     pub agent_tokens: Vec<AgentToken>,
     /// Empty: the TCP port serves reads only.
     pub api_tokens: Vec<Secret>,
+    /// How often each side of a stream says that it is here.
+    pub heartbeat: Duration,
     /// The repository.
     pub git: GitConfig,
     /// What certificate is shown.
@@ -122,6 +124,7 @@ pub fn read(
     let cache_dir = read.optional(fields::path("cache_dir"));
     let agent_tokens = read_agent_tokens(&mut read, evaluate);
     let api_tokens = read.or(fields::secrets("api_tokens"), Vec::new());
+    let heartbeat = read.or(heartbeat(), HEARTBEAT);
     let git =
         read.required_block("git").and_then(|block| read_git(block, evaluate, read.problems()));
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
@@ -138,6 +141,7 @@ pub fn read(
         cache_dir: cache_dir.unwrap_or_else(|| default_cache(environment)),
         agent_tokens,
         api_tokens,
+        heartbeat,
         git: git?,
         tls: tls.unwrap_or(ServerTls::Own),
         drift: drift.unwrap_or(DriftConfig { policy: Policy::default(), alert_webhook: None }),
@@ -145,6 +149,16 @@ pub fn read(
         log: log.unwrap_or_default(),
     };
     (problems.len() == before).then_some(config)
+}
+
+/// Agents take nothing longer.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(600);
+
+fn heartbeat() -> Field<Duration> {
+    fields::at_least_a_second("heartbeat").then(|beat| match beat > LONGEST_HEARTBEAT {
+        true => Err(Mistake::value("it must be at most \"10m\"")),
+        false => Ok(beat),
+    })
 }
 
 fn read_listen(read: &mut Fields<'_, '_>) -> (Listen, Listen) {

@@ -3,7 +3,6 @@
 
 mod alerts;
 mod host;
-mod repository;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use fluke_server::trust::Grant;
 use tempfile::TempDir;
 
 pub use alerts::AlertReceiver;
+pub use fluke_bed::Repository;
 pub use host::Host;
-pub use repository::Repository;
 
 /// The token that every agent of a story has.
 pub const TOKEN: &str = "a-token-for-stories";

@@ -41,6 +41,7 @@ fn little_is_enough_and_the_rest_is_as_documented() {
     assert_eq!(config.agent_tokens, [AgentToken::bare(Secret::new("a-token"))]);
     assert!(config.api_tokens.is_empty());
     assert_eq!(config.git.branch.as_str(), "main");
+    assert_eq!(config.heartbeat, Duration::from_secs(15));
     assert_eq!(config.git.poll_interval, Duration::from_secs(60));
     assert_eq!(config.git.manifest_glob, "**/*.fluke.hcl");
     assert_eq!(config.tls, ServerTls::Own);
@@ -58,6 +59,7 @@ server {
   listen_http  = "[::1]:7071"
   socket       = ""
   cache_dir    = "/cache"
+  heartbeat    = "5s"
   agent_tokens = ["$FLUKE_TOKEN"]
   api_tokens   = ["${FLUKE_TOKEN}-api", "second"]
 
@@ -113,6 +115,7 @@ server {
         ("bot", "pa$$word$X"),
         "not looked at again"
     );
+    assert_eq!(config.heartbeat, Duration::from_secs(5));
     assert_eq!(config.git.poll_interval, Duration::from_secs(5400));
     assert_eq!(
         config.tls,
@@ -171,6 +174,8 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "4:10: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
         ),
         ("api_tokens = 7", "2:14: … list of strings"),
+        ("heartbeat = \"10ms\"", "2:13: `heartbeat`: it must be at least \"1s\""),
+        ("heartbeat = \"1h\"", "2:13: `heartbeat`: it must be at most \"10m\""),
         ("git {\n}", "2:1: … `url`"),
         (
             "git {\nurl = \"/x\"\npoll_interval = \"10ms\"\n}",
