@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, ToAgent, ToServer};
+use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Output, Verdict};
@@ -39,6 +39,8 @@ use crate::store::{Store, StoreError};
 
 /// How often to try to write what a full disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
+/// How long to wait before a connection that failed in itself is begun anew.
+const CONNECT_ANEW: Duration = Duration::from_secs(1);
 /// How long the last words may take when the agent stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -196,6 +198,8 @@ struct Agent<S> {
     /// When a command that still runs is taken along.
     hurry_at: Option<Instant>,
 
+    target: Target,
+    hello: Hello,
     connection: JoinSet<()>,
     events: mpsc::Receiver<Event>,
     session: Option<Live>,
@@ -207,7 +211,8 @@ struct Agent<S> {
     /// The snapshot whose steps are watched.
     watching: Option<Hash256>,
     watched: SelectAll<BoxStream<'static, StepIndex>>,
-    /// What changed and the server has not been asked to look at.
+    watchable: Vec<StepIndex>,
+    /// What changed and has not been looked at.
     noticed: BTreeSet<StepIndex>,
     write_again: Instant,
 }
@@ -250,6 +255,8 @@ enum Happening {
     OutOfPatience,
     Session(Event),
     Worked(Result<Done, JoinError>),
+    /// Which it never does by itself while the agent runs.
+    ConnectionEnded(Result<(), JoinError>),
     Sent,
     TimeToLook,
     TimeToWrite,
@@ -272,8 +279,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             allow: config.allow,
         };
         let held = store.held().cloned();
-        let (snapshot, newest) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
-        let (to_agent, events) = session::events();
+        let (snapshot, _) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
+        let (_, events) = session::events();
         let hello = Hello {
             name: config.name,
             labels: config.labels,
@@ -283,10 +290,6 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot: None,
             instance: store.instance(),
         };
-        let connector =
-            Connector { target: config.target, hello, snapshot: newest, events: to_agent };
-        let mut connection = JoinSet::new();
-        connection.spawn(session::run(connector));
         let mut agent = Self {
             executors: Arc::new(Executors::new(settings, host)),
             parallel_checks: config.parallel_checks.max(1),
@@ -299,7 +302,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             ending: None,
             stop_grace: config.stop_grace,
             hurry_at: None,
-            connection,
+            target: config.target,
+            hello,
+            connection: JoinSet::new(),
             events,
             session: None,
             outbox: VecDeque::new(),
@@ -307,9 +312,11 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot,
             watching: None,
             watched: SelectAll::new(),
+            watchable: Vec::new(),
             noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
         };
+        agent.connect(Duration::ZERO);
         agent.watch_steps();
         agent
     }
@@ -329,6 +336,22 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         self.ending == Some(Ending::Stop)
     }
 
+    /// Looks for the server from now on, on a task of its own.
+    fn connect(&mut self, after: Duration) {
+        let (to_agent, events) = session::events();
+        self.events = events;
+        let connector = Connector {
+            target: self.target.clone(),
+            hello: self.hello.clone(),
+            snapshot: self.snapshot.subscribe(),
+            events: to_agent,
+        };
+        self.connection.spawn(async move {
+            tokio::time::sleep(after).await;
+            session::run(connector).await;
+        });
+    }
+
     /// Waits for the next thing that happens.
     ///
     /// Every branch is cancel-safe: channels, join sets and streams lose nothing, a permit is used
@@ -336,7 +359,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     async fn wait(&mut self, mut endings: Pin<&mut impl FusedStream<Item = Ending>>) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
-        let Self { events, work, session, outbox, store, watched, .. } = self;
+        let Self { events, work, session, outbox, store, watched, connection, .. } = self;
         tokio::select! {
             biased;
             Some(ending) = endings.next(), if self.ending != Some(Ending::Stop) => {
@@ -344,6 +367,9 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             }
             Some(event) = events.recv() => Happening::Session(event),
             Some(done) = work.join_next() => Happening::Worked(done),
+            Some(ended) = connection.join_next(), if self.ending != Some(Ending::Stop) => {
+                Happening::ConnectionEnded(ended)
+            }
             Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
             Some(step) = watched.next() => Happening::Noticed(step),
             () = sleep_until(self.hurry_at.unwrap_or(self.write_again)), if self.hurry_at.is_some() => {
@@ -363,6 +389,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             Happening::OutOfPatience => self.hurry(),
             Happening::Session(event) => self.heard(event),
             Happening::Worked(done) => self.worked(done),
+            Happening::ConnectionEnded(ended) => self.reconnect(ended),
             Happening::Sent => {}
             Happening::TimeToLook => self.look_around(),
             Happening::TimeToWrite => {
@@ -371,7 +398,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             }
             Happening::Noticed(step) => drop(self.noticed.insert(step)),
         }
-        self.ask_for_looks();
+        self.see_to_what_changed();
     }
 
     fn tell(&self, status: AgentStatus) {

@@ -7,4 +7,5 @@ mod hosts {
     mod joining;
     mod packaging;
     mod support;
+    mod systemd;
 }

@@ -33,6 +33,11 @@ pub fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Adds `bytes`; a power cut may still lose them.
+pub fn append_soon(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)
+}
+
 /// Reads all of `path`; nothing if there is none.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match std::fs::read(path) {

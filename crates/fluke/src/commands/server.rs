@@ -11,7 +11,7 @@ use fluke_server::trust::Grant;
 use crate::cli::{Colour, Global, ServerArgs};
 use crate::commands::{Signal, Signals, in_threads, join_line};
 use crate::config;
-use crate::config::server::{AgentToken, EventStore, ServerConfig, ServerTls};
+use crate::config::server::{AgentToken, ServerConfig, ServerTls};
 use crate::config::variables::Variables;
 use crate::diagnostics;
 use crate::failure::Failure;
@@ -88,16 +88,13 @@ fn read_again(args: &ServerArgs, name: &str) -> Result<ServerConfig, String> {
 }
 
 fn settings(config: ServerConfig) -> Result<Settings, Failure> {
-    let EventStore::Memory { max_events_per_agent } = config.event_store else {
-        return Err(Failure::new("the event store `redis` is not there yet")
-            .help("set `backend = \"memory\"` in `event_store`"));
-    };
     let grants = grants(&config).map_err(Failure::new)?;
     let git = config.git;
     let mirror = GitConfig {
         credentials: git.basic_auth,
         ssh_key_file: git.ssh_key_file,
         known_hosts_file: git.known_hosts_file,
+        ca_file: git.ca_file,
         ..GitConfig::new(git.url, git.branch, config.cache_dir.join("git"))
     };
     Ok(Settings {
@@ -112,7 +109,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         webhook_secret: git.webhook_secret,
         default_policy: config.drift.policy,
         alert_webhook: config.drift.alert_webhook,
-        max_events_per_agent,
+        history: config.event_store,
         tls: match config.tls {
             ServerTls::Off => TlsSettings::Off,
             ServerTls::Own => TlsSettings::Own(config.cache_dir.join("tls")),
