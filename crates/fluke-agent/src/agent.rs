@@ -356,10 +356,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     ///
     /// Every branch is cancel-safe: channels, join sets and streams lose nothing, a permit is used
     /// in the same breath, and the rest are timers.
-    async fn wait(
-        &mut self,
-        mut endings: Pin<&mut (impl Stream<Item = Ending> + FusedStream)>,
-    ) -> Happening {
+    async fn wait(&mut self, mut endings: Pin<&mut impl FusedStream<Item = Ending>>) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
         let Self { events, work, session, outbox, store, watched, connection, .. } = self;
