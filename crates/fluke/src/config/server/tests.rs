@@ -73,6 +73,7 @@ server {
     manifest_glob       = "fleet/**/*.hcl"
     ssh_key_file        = "/etc/fluke/id_ed25519"
     known_hosts_file    = "/etc/fluke/known_hosts"
+    ca_file             = "/etc/fluke/git-ca.pem"
     basic_auth_user     = "bot"
     basic_auth_password = "$GIT_PASSWORD"
     webhook_secret      = "x"
@@ -114,6 +115,7 @@ server {
         "not looked at again"
     );
     assert_eq!(config.git.poll_interval, Duration::from_secs(5400));
+    assert_eq!(config.git.ca_file, Some("/etc/fluke/git-ca.pem".into()));
     assert_eq!(
         config.tls,
         ServerTls::Files { cert_file: "/c.pem".into(), key_file: "/k.pem".into() }
