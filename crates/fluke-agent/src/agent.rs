@@ -256,6 +256,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             node_type: config.node_type,
             snapshot: None,
             instance: store.instance(),
+            previous: None,
         };
         let connector =
             Connector { target: config.target, hello, snapshot: newest, events: to_agent };

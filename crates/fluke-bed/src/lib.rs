@@ -25,6 +25,7 @@ mod agent;
 mod api;
 mod bed;
 pub mod command;
+pub mod criterion;
 mod host;
 pub mod image;
 mod link;

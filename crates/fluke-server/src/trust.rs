@@ -193,6 +193,7 @@ mod tests {
             node_type: NodeType::Worker,
             snapshot: None,
             instance: InstanceId(1),
+            previous: None,
         }
     }
 
