@@ -111,7 +111,10 @@ impl Chronicle {
         events.retain(|event| newest.is_none_or(|newest| event.id > newest));
         for event in events {
             // What a server did not acknowledge before it died, the next one is told again.
-            if !self.0.iter().any(|line| matches!(line, Line::Told(known) if is_same(known, &event)))
+            if !self
+                .0
+                .iter()
+                .any(|line| matches!(line, Line::Told(known) if is_same(known, &event)))
             {
                 self.0.push(Line::Told(Box::new(event)));
             }
@@ -270,7 +273,9 @@ fn broken_state(name: &str, bytes: &[u8]) -> Option<String> {
     let is_json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
     let fine = match name {
         _ if name.contains(".corrupt-") => false,
-        "journal" => bytes.split(|byte| *byte == b'\n').all(|line| line.is_empty() || is_json(line)),
+        "journal" => {
+            bytes.split(|byte| *byte == b'\n').all(|line| line.is_empty() || is_json(line))
+        }
         _ if name.ends_with(".json") => is_json(bytes),
         _ => true,
     };

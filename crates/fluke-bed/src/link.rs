@@ -167,7 +167,8 @@ impl Shared {
             self.wait_while_silent();
             let Ok(far) = TcpStream::connect(self.to) else { return close(&near) };
             let _ = (near.set_nodelay(true), far.set_nodelay(true));
-            let pair = Arc::new(Pair { near, far, half_open: false.into(), forgotten: false.into() });
+            let pair =
+                Arc::new(Pair { near, far, half_open: false.into(), forgotten: false.into() });
             let id = self.next.fetch_add(1, Ordering::SeqCst);
             self.pairs().insert(id, pair.clone());
             thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! What agents say.
 
 use fluke_model::id::{
-    AgentName, InstanceId, LabelKey, LabelValue, StepAddress, TaskName, check_name, SessionId,
+    AgentName, InstanceId, LabelKey, LabelValue, SessionId, StepAddress, TaskName, check_name,
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{

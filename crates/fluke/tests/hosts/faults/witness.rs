@@ -49,8 +49,10 @@ impl Witness {
     pub fn ends_well(&mut self, bed: &Bed) {
         self.host.settles();
         let patience = Instant::now() + Duration::from_secs(20);
-        while !self.strays().is_empty() && Instant::now() < patience {
+        let mut strays = self.strays();
+        while !strays.is_empty() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(50));
+            strays = self.strays();
         }
         self.reads(bed);
         let page = self.host.read(&format!("{ROOT}/page"));
@@ -60,7 +62,7 @@ impl Witness {
         let evidence = Evidence {
             account: self.host.read(&format!("{ROOT}/account")),
             files: vec![("page".into(), format!("{}\n", self.version), page)],
-            strays: self.strays(),
+            strays,
             state: state.map(|name| (name.to_string(), read(name))).collect(),
             chronicle: std::mem::take(&mut self.chronicle),
         };
@@ -69,7 +71,7 @@ impl Witness {
         self.chronicle = evidence.chronicle;
     }
 
-    /// Commands of an agent that are still there.
+    /// Commands of an agent that are still there; a check that runs just now is soon gone.
     fn strays(&self) -> Vec<String> {
         let list = "for p in $(grep -lz '^FLUKE_RUN=' /proc/[0-9]*/environ 2>/dev/null); do \
                     tr '\\0' ' ' < ${p%environ}cmdline; echo; done";

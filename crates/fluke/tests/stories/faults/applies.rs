@@ -32,7 +32,7 @@ fn an_apply_that_leaves_a_daemon_with_its_output_open_returns() {
     fleet.commit(&["page"], "1");
     agent.should_have(&["page"], "1");
     fleet.settles("web-1");
-    assert_eq!(fleet.processes("sleep 600"), 1, "what is meant to stay, stays");
+    assert_eq!(fleet.running("sleep 600"), 1, "what is meant to stay, stays");
     let daemon = agent.read("daemon");
     let killed = std::process::Command::new("kill").arg(daemon.trim()).status();
     assert!(killed.expect("kill runs").success());

@@ -44,18 +44,28 @@ impl Story {
     /// Kills, lets everything go on, and ends well.
     fn kill(mut self, victim: Victim) {
         match victim {
-            Victim::Server => self.fleet.kill_server(&mut [&mut self.agent]),
-            Victim::Agent => self.agent.kill(),
-        }
-        self.agent.let_go();
-        if let Some(hang) = self.hang.take() {
-            hang.end();
-        }
-        match victim {
-            Victim::Server => self.fleet.server.start(),
-            Victim::Agent => self.agent.start(),
+            Victim::Server => {
+                self.fleet.kill_server(&mut [&mut self.agent]);
+                self.let_go();
+                self.fleet.server.start();
+            }
+            Victim::Agent => {
+                self.agent.kill();
+                let left = self.fleet.strays();
+                self.agent.start();
+                self.fleet.until("what the agent left under way is ended", || {
+                    let strays = self.fleet.strays();
+                    left.iter().all(|stray| !strays.contains(stray))
+                });
+                self.let_go();
+            }
         }
         self.fleet.ends_well(&mut self.agent);
+    }
+
+    fn let_go(&mut self) {
+        self.agent.let_go();
+        self.hang.take().into_iter().for_each(Hang::end);
     }
 }
 
@@ -143,7 +153,7 @@ mod phases {
         story.fleet.settles("web-1");
         story.agent.remove(&["page"]);
         story.hang = Some(Hang::new(&story.fleet));
-        story.fleet.until("a fetch hangs", || story.fleet.processes("upload-pack") > 0);
+        story.fleet.until("a fetch hangs", || story.fleet.running("upload-pack") > 0);
         story
     }
 }

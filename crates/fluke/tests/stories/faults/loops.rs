@@ -27,7 +27,8 @@ impl Moments {
 
     /// Anything from nothing to `most`.
     fn before(&mut self, most: Duration) -> Duration {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         most.mul_f64((self.0 >> 40) as f64 / (1u64 << 24) as f64)
     }
 }

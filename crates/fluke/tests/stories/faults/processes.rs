@@ -134,15 +134,17 @@ impl Fleet {
         self.settles(&agent.name);
         // Whoever was killed may still be on the way out.
         let patience = Instant::now() + Duration::from_secs(20);
-        while !self.strays().is_empty() && Instant::now() < patience {
+        let mut strays = self.strays();
+        while !strays.is_empty() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(20));
+            strays = self.strays();
         }
         agent.chronicle.read(&self.server, &agent.name);
         let evidence = Evidence {
             account: agent.read("account"),
             chronicle: std::mem::take(&mut agent.chronicle),
             files: agent.files(),
-            strays: self.strays(),
+            strays,
             state: agent.state(),
         };
         let broken = criterion::broken(&evidence);
@@ -155,23 +157,28 @@ impl Fleet {
         agent.chronicle = evidence.chronicle;
     }
 
-    /// Processes that were started for an agent or a server, and are none.
-    fn strays(&self) -> Vec<String> {
-        let folder = self.folder().to_string_lossy().into_owned();
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let strays = processes.filter_map(|process| {
-            let read = |name| fs::read(process.path().join(name)).unwrap_or_default();
-            let environment = String::from_utf8_lossy(&read("environ")).into_owned();
-            let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
-            let ours = environment.contains(&folder) && !line.starts_with(PROGRAM_UNDER_TEST);
-            ours.then(|| format!("{} {line}", process.file_name().to_string_lossy()))
-        });
-        strays.collect()
+    /// Processes of servers and agents that are gone.
+    pub fn strays(&self) -> Vec<String> {
+        let strays = self.processes().into_iter().filter(|process| !is_kept(process.parent));
+        strays.map(|process| format!("{} {}", process.pid, process.line)).collect()
     }
 
-    /// Processes whose command line has these words.
-    pub fn processes(&self, words: &str) -> usize {
-        self.strays().iter().filter(|line| line.contains(words)).count()
+    /// How many processes were started that have these words in their command line.
+    pub fn running(&self, words: &str) -> usize {
+        self.processes().iter().filter(|process| process.line.contains(words)).count()
+    }
+
+    /// What was started by servers and agents of this fleet, and still runs.
+    fn processes(&self) -> Vec<Process> {
+        let folder = self.folder().to_string_lossy().into_owned();
+        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let ours = |process: &Process| {
+            let environment = fs::read(format!("/proc/{}/environ", process.pid));
+            let environment = environment.unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&folder) && !process.is_fluke()
+        };
+        numbers.filter_map(Process::find).filter(ours).collect()
     }
 
     fn account(&self) -> String {
@@ -194,6 +201,32 @@ impl Fleet {
         let agents = self.server.get::<api::Agents>("/api/v1/agents");
         format!("--- agents\n{agents:?}\n--- events\n{events}{logs}")
     }
+}
+
+struct Process {
+    pid: u32,
+    parent: u32,
+    line: String,
+}
+
+impl Process {
+    fn find(pid: u32) -> Option<Self> {
+        let read = |name| fs::read(format!("/proc/{pid}/{name}")).ok();
+        let line = String::from_utf8_lossy(&read("cmdline")?).replace('\0', " ");
+        let stat = String::from_utf8_lossy(&read("stat")?).into_owned();
+        // Behind the name, which may hold anything: state, then parent.
+        let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        Some(Self { pid, parent, line })
+    }
+
+    fn is_fluke(&self) -> bool {
+        self.line.starts_with(PROGRAM_UNDER_TEST)
+    }
+}
+
+/// Whether a server or an agent that lives has this process, or one that it comes from.
+fn is_kept(pid: u32) -> bool {
+    Process::find(pid).is_some_and(|process| process.is_fluke() || is_kept(process.parent))
 }
 
 /// Whether the server knows all of an agent, and all is as that commit says.
