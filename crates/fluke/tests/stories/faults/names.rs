@@ -47,6 +47,7 @@ fn a_copy_of_a_host_is_refused_while_the_first_one_speaks_and_nothing_runs_twice
     first.stop();
     fleet.until("the copy has the name", || holder(&fleet) == "folder=copy");
     copy.should_have(&["page"], "1");
+    fleet.until("it is put right as well", || copy.has("page"));
     fleet.settles("web-1");
     assert_eq!(copy.begun(), 1);
 }
