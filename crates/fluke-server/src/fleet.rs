@@ -1,5 +1,6 @@
 //! The door for agents: who comes in, under which name, and into which session.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +14,13 @@ use fluke_wire::server::Entry;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
+use crate::events::EventLog;
 use crate::outlets::Outlets;
 use crate::reconcile::Now;
 use crate::registry::{ClaimError, Registry, Seat};
 use crate::session::Session;
 use crate::source::Desired;
-use crate::trust::{Grant, Trust};
+use crate::trust::{Grant, Trust, token_in_words, token_of_words};
 
 /// So many heartbeats of silence decide that a connection is dead, where the same agent waits to
 /// take over from it.
@@ -38,12 +40,16 @@ pub struct Fleet {
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// Where what comes of sessions goes.
     pub outlets: Outlets,
+    /// What happened, also before this server was started.
+    pub events: Arc<EventLog>,
     /// How often agents are checked.
     pub poll_interval: Duration,
     /// How often each side says that it is here.
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// Held by every session until it has said all it has to say; nothing is ever sent.
+    pub open: mpsc::Sender<Infallible>,
 }
 
 impl fluke_wire::server::Fleet for Fleet {
@@ -76,6 +82,7 @@ impl fluke_wire::server::Fleet for Fleet {
             self.refused(Some(&hello), from, &why);
             return Err(Refusal::Forbidden(why));
         }
+        self.check_holder(&grant, &hello, from).await?;
         let id = SessionId(random());
         let (seat, nudged) = match self.claim(&hello, id, &grant).await {
             Ok(seated) => seated,
@@ -104,12 +111,21 @@ impl fluke_wire::server::Fleet for Fleet {
             hello,
             seat,
             nudged,
+            token: token_in_words(grant.label()),
             desired: self.desired.clone(),
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
         };
-        Ok(Entry { welcome, run: Box::new(move |link| Box::pin(session.run(link))) })
+        let open = self.open.clone();
+        let run = move |link| {
+            let run = async move {
+                session.run(link).await;
+                drop(open);
+            };
+            Box::pin(run) as _
+        };
+        Ok(Entry { welcome, run: Box::new(run) })
     }
 }
 
@@ -164,6 +180,27 @@ impl Fleet {
             }
             () = sleep_until(until) => Holder::Unknown,
         }
+    }
+
+    /// A name that was known under another token before this server was started is not handed
+    /// over. An event store that is away holds up nobody.
+    async fn check_holder(
+        &self,
+        grant: &Grant,
+        hello: &Hello,
+        from: Option<SocketAddr>,
+    ) -> Result<(), Refusal> {
+        if self.registry.knows(&hello.name) {
+            return Ok(());
+        }
+        let Some(holder) = self.events.holder(&hello.name).await else { return Ok(()) };
+        let known_under = token_of_words(&holder);
+        if known_under == grant.label() || !self.trust.has_label(known_under) {
+            return Ok(());
+        }
+        let why = ClaimError::OtherToken(hello.name.clone()).to_string();
+        self.refused(Some(hello), from, &why);
+        Err(Refusal::Forbidden(why))
     }
 
     fn refused(&self, hello: Option<&Hello>, from: Option<SocketAddr>, why: &str) {

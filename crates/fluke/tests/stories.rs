@@ -9,8 +9,11 @@ mod stories {
     mod dev;
     mod documentation;
     mod faults;
+    mod history;
     mod manifests;
     mod policy;
+    mod remotes;
     mod restarts;
+    mod succession;
     mod support;
 }
