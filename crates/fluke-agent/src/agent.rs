@@ -289,6 +289,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             node_type: config.node_type,
             snapshot: None,
             instance: store.instance(),
+            previous: None,
         };
         let mut agent = Self {
             executors: Arc::new(Executors::new(settings, host)),

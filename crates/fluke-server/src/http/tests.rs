@@ -142,6 +142,7 @@ impl Server {
             node_type: NodeType::Worker,
             snapshot: None,
             instance: InstanceId(1),
+            previous: None,
         };
         let registry = &self.app.registry;
         let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, Now::read());

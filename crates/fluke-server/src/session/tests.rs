@@ -98,6 +98,7 @@ impl Door {
             node_type: NodeType::Worker,
             snapshot: None,
             instance: InstanceId(1),
+            previous: None,
         };
         connect(&target, hello).await.expect("let in")
     }
