@@ -18,5 +18,5 @@ pub mod state;
 pub mod store;
 pub mod world;
 
-pub use agent::{AgentConfig, AgentError, AgentStatus, run, run_in};
+pub use agent::{AgentConfig, AgentError, AgentStatus, Ending, run, run_in, run_until};
 pub use executor::Allow;

@@ -14,11 +14,13 @@ pub mod source;
 pub mod webhook;
 
 pub mod clock;
+mod complaints;
 pub mod fleet;
 pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
 pub mod session;
+pub mod strikes;
 pub mod tls;
 pub mod trust;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use fluke_agent::{AgentConfig, AgentStatus, Allow, run_in};
+use fluke_agent::{AgentConfig, AgentStatus, Allow, Ending, run_in};
 use fluke_model::api::{AgentDetail, ReconcileScope};
 use fluke_model::id::AgentName;
 use fluke_model::label::Labels;
@@ -16,6 +16,7 @@ use fluke_model::snapshot::{Compiler, Snapshot};
 use fluke_model::status::Status;
 use fluke_wire::Secret;
 use fluke_wire::client::Target;
+use futures_util::stream;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -194,13 +195,14 @@ impl Director {
         let host = self.hosts[id].clone();
         let config = config(id, self.state_dir(id));
         let process = tokio::spawn(async move {
-            let shutdown = async {
+            let endings = stream::once(async {
                 if stopped.await.is_err() {
                     std::future::pending::<()>().await;
                 }
-            };
+                Ending::Stop
+            });
             let world = host.begin_life();
-            run_in(world, config, shutdown, |_: AgentStatus| {}).await.expect("a directory");
+            run_in(world, config, endings, |_: AgentStatus| {}).await.expect("a directory");
             host.end_life(false);
         });
         self.agents[id] = Some(Agent { process, stop: Some(stop) });

@@ -24,7 +24,7 @@ use fluke_server::source::Desired;
 use fluke_server::trust::{Grant, Trust};
 use fluke_wire::server::{Accepted, serve};
 use futures_util::stream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -125,6 +125,7 @@ impl Server {
         });
         let (publish, desired) = watch::channel(None);
         let (stopping, stopped) = watch::channel(false);
+        let (open, _) = mpsc::channel(1);
         let outlets = Outlets {
             events: tap.clone(),
             alerts: Some(tap.clone()),
@@ -140,6 +141,8 @@ impl Server {
             heartbeat: HEARTBEAT,
             stopping: stopped.clone(),
             clock: clock.clone(),
+            events: tap.log.clone(),
+            open,
         };
         let poked = Arc::new(Notify::new());
         let source = Source { life, repo, publish, tap: tap.clone(), clock: clock.clone() };

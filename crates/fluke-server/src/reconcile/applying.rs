@@ -128,8 +128,8 @@ impl Machine {
         }
         let entry = &board.snapshot.tasks()[applied.task];
         let (name, policy) = (entry.name.clone(), entry.policy);
-        let state = std::mem::take(&mut board.tasks[applied.task]);
-        if (state.drift_told || state.failure_told) && policy.alerts() {
+        let before = board.tasks[applied.task].make_peace(now.instant);
+        if (before.drift_told || before.failure_told) && policy.alerts() {
             effects.push(Effect::Alert(self.remediated(&name, true, now)));
         }
     }

@@ -19,13 +19,17 @@ fn hello(instance: u64) -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(instance),
+        previous: None,
     }
 }
 
 /// Claims a seat and connects.
 fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>, Vec<Effect>) {
-    let (seat, nudged) = claim(registry, 1, session).expect("a free name");
+    let returning = Hello { previous: Some(SessionId(session - 1)), ..hello(1) };
     let session = SessionId(session);
+    let (seat, nudged) = registry
+        .claim(&returning, session, None, |_| true, POLL, Clock::default().read())
+        .expect("a free name");
     let connected = Input::Connected { hello: hello(1), session, wanted: None };
     let (effects, _) = seat.step(session, connected, Clock::default().read()).expect("seated");
     (seat, nudged, effects)
@@ -92,22 +96,26 @@ fn another_agent_does_not_get_a_name_that_is_taken() {
 }
 
 #[test]
-fn two_machines_with_one_identity_do_not_take_the_name_from_each_other_for_ever() {
+fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
     let registry = Registry::default();
-    let start = Clock::default().read();
-    let claim = |session: u64, seconds: u64| {
-        let passed = Duration::from_secs(seconds);
-        let now = Now { instant: start.instant + passed, wall: start.wall.after(passed) };
-        registry.claim(&hello(1), SessionId(session), None, |_| true, POLL, now).map(drop)
-    };
-    for (session, seconds) in [(1, 0), (2, 10), (3, 20), (4, 30)] {
-        claim(session, seconds).expect("it may have lost a connection without noticing");
-    }
-    let copied = ClaimError::Copied(AgentName::new("web-1").expect("name"));
-    for seconds in [40, 100, 160, 220, 280, 340, 400] {
-        assert_eq!(claim(5, seconds), Err(copied.clone()), "as long as it is tried");
-    }
-    claim(6, 800).expect("nobody has tried for long");
+    let (seat, _nudged, _) = connect(&registry, 1);
+    let by = SessionId(1);
+    let contested = ClaimError::Contested { name: AgentName::new("web-1").expect("name"), by };
+    assert_eq!(claim(&registry, 1, 2).expect_err("it cannot name the session"), contested);
+
+    let mut heard = registry.hears_of("web-1", by).expect("it lives");
+    let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
+    seat.step(by, heartbeat, Clock::default().read()).expect("seated");
+    assert!(heard.has_changed().expect("it lives"), "whoever waits hears that it speaks");
+    heard.borrow_and_update();
+    registry.give_up("web-1", SessionId(7));
+    assert!(heard.has_changed().is_ok(), "another session's silence is not its own");
+
+    registry.give_up("web-1", by);
+    assert!(heard.has_changed().is_err() && registry.hears_of("web-1", by).is_none());
+    claim(&registry, 1, 2).expect("the seat is free");
+    let late = Input::Disconnected { why: "late".into() };
+    assert!(seat.step(by, late, Clock::default().read()).is_none(), "its seat is another's");
 }
 
 #[test]

@@ -152,3 +152,19 @@ async fn an_attempt_that_is_given_up_leaves_no_connection_behind() {
     ended.expect("it ends").expect("in good order");
     assert!(!heard.is_empty(), "it was tried");
 }
+
+#[tokio::test]
+async fn a_browser_is_told_where_it_is() {
+    let hall = Hall::open().await;
+    let mut channel = Endpoint::from_shared(format!("http://{}", hall.address))
+        .expect("an address")
+        .connect()
+        .await
+        .expect("a server");
+    use tonic::codegen::Service;
+    std::future::poll_fn(|cx| channel.poll_ready(cx)).await.expect("open");
+    let page = http::Request::get("/").body(tonic::body::Body::empty()).expect("a request");
+    let answer = channel.call(page).await.expect("an answer");
+    assert_eq!(answer.status(), 415);
+    assert_eq!(answer.headers()["content-type"], "text/plain; charset=utf-8");
+}
