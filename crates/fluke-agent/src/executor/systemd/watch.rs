@@ -184,10 +184,10 @@ pub(super) async fn run(link: Arc<Link>, watch: Arc<Watch>) {
             watch.changed.notified().await;
         }
         let began = Instant::now();
-        if let Err(error) = serve(&link, &watch).await {
-            if !std::mem::replace(&mut told, true) {
-                tracing::warn!(%error, "cannot hear of changes of units; trying again");
-            }
+        if let Err(error) = serve(&link, &watch).await
+            && !std::mem::replace(&mut told, true)
+        {
+            tracing::warn!(%error, "cannot hear of changes of units; trying again");
         }
         if began.elapsed() >= GOOD {
             (pause, told) = (PAUSES.0, false);
