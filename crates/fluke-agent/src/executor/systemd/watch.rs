@@ -220,6 +220,12 @@ async fn serve(link: &Link, watch: &Watch) -> Result<(), CallError> {
     }
 }
 
+/// Whether a name has no owner any more.
+fn left(message: &Message) -> bool {
+    let body = message.body();
+    body.deserialize().is_ok_and(|(_, _, owner): (String, String, String)| owner.is_empty())
+}
+
 fn of_manager(member: &str) -> String {
     format!(
         "type='signal',sender='{SYSTEMD}',path='/org/freedesktop/systemd1',\
@@ -270,8 +276,9 @@ impl Ear<'_> {
                     self.unit_changed(path.as_str(), message);
                 }
             }
-            // While systemd reads its files nobody can be sure of anything.
+            // While systemd reads its files, or is being replaced, it answers nobody.
             Some("Reloading") if message.body().deserialize::<bool>() == Ok(true) => {}
+            Some("NameOwnerChanged") if left(message) => {}
             Some("Reloading" | "UnitFilesChanged" | "NameOwnerChanged") => {
                 self.renew.notify_one();
                 self.watch.look_at_all();
