@@ -50,7 +50,7 @@ pub(crate) enum Event {
 pub(crate) struct Connector {
     /// Whom to connect to.
     pub(crate) target: Target,
-    /// What to say first, but for the snapshot.
+    /// What to say first, but for the snapshot and the session before.
     pub(crate) hello: Hello,
     /// The newest snapshot that the agent has been given.
     pub(crate) snapshot: watch::Receiver<Option<Hash256>>,
@@ -77,16 +77,19 @@ pub(crate) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
 pub(crate) async fn run(connector: Connector) {
     let mut pauses = Pauses::default();
     let mut logged = String::new();
+    // In memory only: on disk it would be in every copy of the disk.
+    let mut previous = None;
     loop {
         if connector.events.send(Event::Connecting).await.is_err() {
             return;
         }
         let snapshot = *connector.snapshot.borrow();
-        let hello = Hello { snapshot, ..connector.hello.clone() };
+        let hello = Hello { snapshot, previous, ..connector.hello.clone() };
         let event = match connect(&connector.target, hello).await {
             Ok(session) => {
                 logged.clear();
                 let began = Instant::now();
+                previous = Some(session.welcome.session);
                 let end = talk(session, &connector.events).await;
                 if began.elapsed() >= GOOD {
                     pauses.reset();

@@ -21,10 +21,13 @@
 //! bed.settles();
 //! ```
 
+mod account;
 mod agent;
+mod alerts;
 mod api;
 mod bed;
 pub mod command;
+pub mod criterion;
 mod host;
 pub mod image;
 mod link;
@@ -37,6 +40,7 @@ pub mod site;
 mod turns;
 
 pub use agent::Join;
+pub use alerts::Alerts;
 pub use bed::{Bed, Seen};
 pub use host::{Host, Told};
 pub use link::Link;

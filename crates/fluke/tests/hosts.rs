@@ -5,6 +5,7 @@ mod hosts {
     mod autonomy;
     mod faults;
     mod joining;
+    mod packaging;
     mod support;
     mod systemd;
 }

@@ -8,8 +8,12 @@ mod stories {
     mod convergence;
     mod dev;
     mod documentation;
+    mod faults;
+    mod history;
     mod manifests;
     mod policy;
+    mod remotes;
     mod restarts;
+    mod succession;
     mod support;
 }

@@ -43,6 +43,17 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
+    /// Begins anew with the server: an agent that nobody can reach is worse than one that failed.
+    pub(super) fn reconnect(&mut self, ended: Result<(), JoinError>) {
+        let reason = match ended {
+            Ok(()) => "the connection ended by itself".to_owned(),
+            Err(error) => format!("fluke itself failed: {error}; please report it"),
+        };
+        tracing::error!(reason, "connecting anew");
+        self.lost(reason);
+        self.connect(CONNECT_ANEW);
+    }
+
     fn lost(&mut self, reason: String) {
         self.session = None;
         self.outbox.clear();
@@ -105,7 +116,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn ordered(&mut self, order: Order) {
-        if self.stopping {
+        if self.is_ending() {
             return;
         }
         match self.change() {
@@ -124,7 +135,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     pub(super) fn see_to_what_changed(&mut self) {
         let Activity::Idle(idle) = &self.activity else { return };
         let Some(held) = idle.held() else { return };
-        if self.noticed.is_empty() || self.stopping {
+        if self.noticed.is_empty() || self.is_ending() {
             return;
         }
         if self.session.is_some() && self.outbox.is_empty() {
@@ -185,7 +196,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     /// Takes nothing up any more. What is being put right may come to its end, within bounds:
     /// half an installation is worse than a late one.
     pub(super) fn shut_down(&mut self) {
-        self.stopping = true;
+        self.ending = Some(Ending::Stop);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
         match &self.activity {
@@ -194,6 +205,17 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.hurry_at = Some(Instant::now() + self.stop_grace);
             }
             _ => self.hurry(),
+        }
+    }
+
+    /// Takes nothing up any more, and lets what is under way come to its end: a session that
+    /// begins anew will be told what else there is. Only checks are given up, they cost nothing.
+    pub(super) fn hand_over(&mut self) {
+        self.ending = Some(Ending::HandOver);
+        self.tell(AgentStatus::Stopping);
+        self.abandon_checks();
+        if !matches!(self.activity, Activity::Idle(_)) {
+            tracing::info!("handing over when what is under way has ended");
         }
     }
 

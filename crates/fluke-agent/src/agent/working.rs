@@ -138,7 +138,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn looked_around(&mut self, held: &Held, home: Home, verdicts: &[(StepIndex, Verdict)]) {
         let now = Instant::now().into_std();
         let repairs = self.offline.repairs(&held.snapshot, verdicts, now);
-        if home.next.is_some() || self.stopping {
+        if home.next.is_some() || self.is_ending() {
             return self.go_home(home);
         }
         match home.idle.repair(&repairs) {
@@ -151,7 +151,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn judged(&mut self, judging: Judging, verdict: Verdict) {
-        if self.stopping {
+        if self.is_stopping() {
             let (report, home) = judging.interrupted();
             return self.interrupted(report, home);
         }
@@ -258,7 +258,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     pub(super) fn go_home(&mut self, home: Home) {
         match home.next {
-            Some(order) if !self.stopping => {
+            Some(order) if !self.is_ending() => {
                 self.activity = Activity::Idle(home.idle);
                 self.watch_steps();
                 if let Activity::Idle(idle) = self.change() {

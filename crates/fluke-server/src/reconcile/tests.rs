@@ -178,6 +178,7 @@ fn hello() -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(7),
+        previous: None,
     }
 }
 

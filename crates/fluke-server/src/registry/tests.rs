@@ -18,13 +18,17 @@ fn hello(instance: u64) -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(instance),
+        previous: None,
     }
 }
 
 /// Claims a seat and connects.
 fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>, Vec<Effect>) {
-    let (seat, nudged) = claim(registry, 1, session).expect("a free name");
+    let returning = Hello { previous: Some(SessionId(session - 1)), ..hello(1) };
     let session = SessionId(session);
+    let (seat, nudged) = registry
+        .claim(&returning, session, None, |_| true, POLL, Now::read())
+        .expect("a free name");
     let connected = Input::Connected { hello: hello(1), session, wanted: None };
     let (effects, _) = seat.step(session, connected, Now::read()).expect("seated");
     (seat, nudged, effects)
@@ -81,6 +85,29 @@ fn another_agent_does_not_get_a_name_that_is_taken() {
     let (_seat, _nudged, _) = connect(&registry, 1);
     let taken = ClaimError::Taken(AgentName::new("web-1").expect("name"));
     assert_eq!(claim(&registry, 2, 2).expect_err("taken"), taken);
+}
+
+#[test]
+fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
+    let registry = Registry::default();
+    let (seat, _nudged, _) = connect(&registry, 1);
+    let by = SessionId(1);
+    let contested = ClaimError::Contested { name: AgentName::new("web-1").expect("name"), by };
+    assert_eq!(claim(&registry, 1, 2).expect_err("it cannot name the session"), contested);
+
+    let mut heard = registry.hears_of("web-1", by).expect("it lives");
+    let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
+    seat.step(by, heartbeat, Now::read()).expect("seated");
+    assert!(heard.has_changed().expect("it lives"), "whoever waits hears that it speaks");
+    heard.borrow_and_update();
+    registry.give_up("web-1", SessionId(7));
+    assert!(heard.has_changed().is_ok(), "another session's silence is not its own");
+
+    registry.give_up("web-1", by);
+    assert!(heard.has_changed().is_err() && registry.hears_of("web-1", by).is_none());
+    claim(&registry, 1, 2).expect("the seat is free");
+    let late = Input::Disconnected { why: "late".into() };
+    assert!(seat.step(by, late, Now::read()).is_none(), "its seat is another's");
 }
 
 #[test]
