@@ -120,6 +120,11 @@ impl Registry {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).seats.get(name).cloned()
     }
 
+    /// Whether there is, or was not long ago, an agent of that name.
+    pub fn knows(&self, name: &AgentName) -> bool {
+        self.find(name.as_str()).is_some()
+    }
+
     /// Every known name, in order.
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);

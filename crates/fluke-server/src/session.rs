@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fluke_model::event::EventKind;
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, ToAgent, ToServer};
 use fluke_wire::Refusal;
@@ -34,6 +35,8 @@ pub struct Session {
     pub seat: Arc<Seat>,
     /// Says that something waits in the machine; closed when the seat passes to another session.
     pub nudged: mpsc::Receiver<()>,
+    /// Which token it came with, in words.
+    pub token: String,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// Where what comes of it goes.
@@ -188,7 +191,14 @@ impl Session {
     }
 
     /// Does everything but the sending; gives back what is to be sent.
-    fn record(&self, effects: Vec<Effect>) -> Vec<ToAgent> {
+    fn record(&self, mut effects: Vec<Effect>) -> Vec<ToAgent> {
+        for effect in &mut effects {
+            if let Effect::Record(event) = effect
+                && event.kind == EventKind::AgentConnected
+            {
+                event.by = Some(self.token.clone());
+            }
+        }
         self.outlets.take(&self.hello.name, effects)
     }
 }

@@ -124,6 +124,18 @@ pub enum TlsError {
     },
 }
 
+/// The fingerprint of the CA that a server has made in `directory`; none before its first start.
+pub fn own_ca_fingerprint(directory: &Path) -> Result<Option<Hash256>, TlsError> {
+    let file = directory.join(own::CERTIFICATE);
+    if let Ok(false) = file.try_exists() {
+        return Ok(None);
+    }
+    let pem = read_pem("certificate", &file)?;
+    let certificate = CertificateDer::from_pem_slice(&pem)
+        .map_err(|error| not_pem("certificate", &file, error))?;
+    Ok(Some(Hash256::of(&certificate)))
+}
+
 /// What is spoken above TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaks {

@@ -83,6 +83,16 @@ impl Grant {
     }
 }
 
+/// What history calls a token: by the label of its block, which is no secret.
+pub fn token_in_words(label: Option<&str>) -> String {
+    label.map_or("a bare token".into(), |label| format!("token {label}"))
+}
+
+/// The label of the block that [`token_in_words`] spoke of.
+pub fn token_of_words(words: &str) -> Option<&str> {
+    words.strip_prefix("token ")
+}
+
 /// All tokens that are valid now; can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Trust {

@@ -47,6 +47,7 @@ impl Machine {
             executors: self.hello.executors.clone(),
             task_details: self.board.as_ref().map(tasks).unwrap_or_default(),
             events: Vec::new(),
+            events_error: None,
         }
     }
 

@@ -19,7 +19,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::changes::Changes;
-use crate::events::EventSink;
+use crate::events::memory::{MemoryBounds, MemoryStore};
+use crate::events::{EventLog, EventSink, QueueBounds};
 use crate::fleet::Fleet;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
@@ -58,7 +59,12 @@ impl Door {
         let (desired, wanted) = watch::channel(None);
         let (stopping, stopped) = watch::channel(false);
         let reconciles = Arc::new(Reconciles::new(registry.clone(), sink.clone(), changes.clone()));
+        let store = Arc::new(MemoryStore::new(MemoryBounds::default()));
+        let (events, _) = EventLog::start(store, Changes::default(), QueueBounds::default()).await;
+        let (open, _) = mpsc::channel(1);
         let fleet = Fleet {
+            events,
+            open,
             trust: Arc::new(Trust::new(vec![Grant::any("token")])),
             registry: registry.clone(),
             desired: wanted,

@@ -187,10 +187,14 @@ fn tell_tasks(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
 }
 
 fn tell_events(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
-    if detail.events.is_empty() {
+    if detail.events.is_empty() && detail.events_error.is_none() {
         return;
     }
     report.heading("Recent events");
+    if let Some(error) = &detail.events_error {
+        let gap = format!("only those since it is away: {}", sanitise::line(error));
+        report.line(2, &[(&gap, Paint::Yellow)]);
+    }
     let shown = detail.events.len().min(EVENTS);
     report.table(2, &fleet::events(&detail.events[..shown], now));
     if detail.events.len() > shown {

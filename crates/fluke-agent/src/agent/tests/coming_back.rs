@@ -149,7 +149,7 @@ async fn a_connection_that_fails_in_itself_is_begun_anew() {
     let store = Store::open(&host.config.state_dir, now()).expect("a store");
     let mut agent = Agent::new(host.config.clone(), store, |_| {});
     let turn = async |agent: &mut Agent<_>| {
-        let happening = agent.wait(std::pin::pin!(std::future::pending())).await;
+        let happening = agent.wait(std::pin::pin!(futures_util::stream::pending())).await;
         agent.handle(happening);
     };
     let mut sessions = Vec::new();

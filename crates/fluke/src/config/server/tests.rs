@@ -41,11 +41,12 @@ fn little_is_enough_and_the_rest_is_as_documented() {
     assert_eq!(config.agent_tokens, [AgentToken::bare(Secret::new("a-token"))]);
     assert!(config.api_tokens.is_empty());
     assert_eq!(config.git.branch.as_str(), "main");
+    assert_eq!(config.heartbeat, Duration::from_secs(15));
     assert_eq!(config.git.poll_interval, Duration::from_secs(60));
     assert_eq!(config.git.manifest_glob, "**/*.fluke.hcl");
     assert_eq!(config.tls, ServerTls::Own);
     assert_eq!(config.drift, DriftConfig { policy: Policy::Remediate, alert_webhook: None });
-    assert_eq!(config.event_store, EventStore::Memory { max_events_per_agent: 100 });
+    assert!(matches!(config.event_store, History::Memory { max_events_per_agent: 100 }));
     assert_eq!(config.log, LogConfig { level: Level::Info, format: LogFormat::Text });
 }
 
@@ -58,6 +59,7 @@ server {
   listen_http  = "[::1]:7071"
   socket       = ""
   cache_dir    = "/cache"
+  heartbeat    = "5s"
   agent_tokens = ["$FLUKE_TOKEN"]
   api_tokens   = ["${FLUKE_TOKEN}-api", "second"]
 
@@ -92,7 +94,7 @@ server {
       max_events_per_agent = 5
     }
     redis {
-      url    = "redis://localhost:6379"
+      url    = "redis://fluke:r3dis@localhost:6379"
       prefix = "f"
       ttl    = "168h"
     }
@@ -114,6 +116,7 @@ server {
         ("bot", "pa$$word$X"),
         "not looked at again"
     );
+    assert_eq!(config.heartbeat, Duration::from_secs(5));
     assert_eq!(config.git.poll_interval, Duration::from_secs(5400));
     assert_eq!(config.git.ca_file, Some("/etc/fluke/git-ca.pem".into()));
     assert_eq!(
@@ -122,10 +125,10 @@ server {
     );
     assert_eq!(config.drift.policy, Policy::AlertOnly);
     assert!(
-        matches!(&config.event_store, EventStore::Redis { prefix, ttl, .. } if prefix == "f" && ttl.as_secs() == 604_800)
+        matches!(&config.event_store, History::Redis(redis) if redis.prefix == "f" && redis.ttl.as_secs() == 604_800)
     );
     let shown = format!("{config:?}");
-    for secret in ["a-token", "web-token", "pa$$word", "s3cret", "second"] {
+    for secret in ["a-token", "web-token", "pa$$word", "s3cret", "second", "r3dis"] {
         assert!(!shown.contains(secret), "{secret} is shown in {shown}");
     }
 }
@@ -173,6 +176,8 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "4:10: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
         ),
         ("api_tokens = 7", "2:14: … list of strings"),
+        ("heartbeat = \"10ms\"", "2:13: `heartbeat`: it must be at least \"1s\""),
+        ("heartbeat = \"1h\"", "2:13: `heartbeat`: it must be at most \"10m\""),
         ("git {\n}", "2:1: … `url`"),
         (
             "git {\nurl = \"/x\"\npoll_interval = \"10ms\"\n}",
@@ -205,6 +210,24 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "3:11: the backend `redis` needs to know where Redis is; add `redis { url = \"redis://localhost:6379\" }`",
         ),
         ("event_store {\nbackend = \"redis\"\nredis {\n}\n}", "4:1: … `url`"),
+        ("event_store {\nredis {\nurl = \"http://x:p4ss@y\"\n}\n}", "4:7: … no address of Redis"),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\nprefix = \"a{b}\"\n}\n}",
+            "5:10: … up to 128",
+        ),
+        ("event_store {\nredis {\nurl = \"redis://y\"\nttl = \"100000h\"\n}\n}", "5:7: … 87600h"),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\nnodes = [\"z:1\"]\n}\n}",
+            "5:9: `nodes` are those of a cluster; add `cluster = true`, or take them out",
+        ),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\ncluster = true\nnodes = [\"z\"]\n}\n}",
+            "6:9: … node number 1",
+        ),
+        (
+            "event_store {\nredis {\nurl = \"rediss://y\"\ncert_file = \"c\"\n}\n}",
+            "5:13: `cert_file` and `key_file` go together; add `key_file`",
+        ),
         ("log {\nlevel = \"verbose\"\n}", "3:9: … \"warn\""),
         ("log = \"info\"", "2:1: … block"),
     ] {

@@ -5,11 +5,13 @@ use std::process::Command;
 
 use fluke_model::id::CommitId;
 
+/// A real Git repository, with a work tree.
 pub struct Repository {
     path: PathBuf,
 }
 
 impl Repository {
+    /// An empty one, without a commit.
     pub fn new(path: PathBuf) -> Self {
         std::fs::create_dir_all(&path).expect("a folder");
         let repository = Self { path };
@@ -17,6 +19,7 @@ impl Repository {
         repository
     }
 
+    /// Where it is; servers on this machine clone from there.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -33,10 +36,12 @@ impl Repository {
         self.head()
     }
 
+    /// The newest commit.
     pub fn head(&self) -> CommitId {
         CommitId::new(self.git(&["rev-parse", "HEAD"]).trim())
     }
 
+    /// Runs git in it, whatever the user's own settings are.
     pub fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")
             .arg("-C")

@@ -1,0 +1,11 @@
+//! Stories on real hosts: systemd, addresses, power cuts. They need root, and say so if they
+//! have to be skipped; CONTRIBUTING.md tells of the bed.
+
+mod hosts {
+    mod autonomy;
+    mod faults;
+    mod joining;
+    mod packaging;
+    mod support;
+    mod systemd;
+}
