@@ -83,7 +83,7 @@ fn an_agent_takes_over_from_the_connection_that_it_lost_at_once() {
     let lost = Instant::now();
     link.half_open();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
-    eprintln!("back after {:?}, heartbeats are 1 s", lost.elapsed());
+    eprintln!("back after {:?}, heartbeats are 2 s", lost.elapsed());
     let why = fleet.server.events(None);
     let why = why.iter().find(|event| event.kind == EventKind::AgentDisconnected);
     let why = why.and_then(|event| event.output.clone()).unwrap_or_default();
@@ -102,7 +102,7 @@ fn an_agent_that_restarts_behind_a_dead_connection_is_back_within_three_heartbea
     agent.start();
     let began = Instant::now();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
-    eprintln!("back after {:?}, heartbeats are 1 s", began.elapsed());
+    eprintln!("back after {:?}, heartbeats are 2 s", began.elapsed());
     assert_eq!(count(&fleet, EventKind::AgentRefused), 0, "it is no stranger");
     fleet.ends_well(&mut agent);
 }
