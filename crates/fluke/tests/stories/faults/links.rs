@@ -34,7 +34,7 @@ impl Story {
     fn comes_back(&self) {
         let began = Instant::now();
         self.fleet.until("there is a new session", || self.sessions() >= 2);
-        eprintln!("a new session after {:?}, heartbeats are 1 s", began.elapsed());
+        eprintln!("a new session after {:?}, heartbeats are 2 s", began.elapsed());
     }
 
     /// A new version gets through, and all ends well.
