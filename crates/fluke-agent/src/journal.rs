@@ -20,6 +20,10 @@ pub const MAX_RECORDS: usize = 10_000;
 /// How much output they may hold together.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
 
+/// How many numbers are reserved on disk: those of records that a full disk did not take, and that
+/// the server may know all the same, are not used again after a crash.
+const RESERVED: u64 = 1 << 20;
+
 /// A record without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -60,6 +64,9 @@ pub struct Journal {
 struct Header {
     next: RecordId,
     open: Option<Record>,
+    /// Numbers below this one may have been used.
+    #[serde(default)]
+    reserved: Option<RecordId>,
 }
 
 /// How a journal was found.
@@ -95,7 +102,7 @@ impl Journal {
             Fact::Ended { .. } => self.open = None,
             Fact::PassedOver { .. } => {}
         }
-        self.next = RecordId(record.id.0 + 1);
+        self.next = RecordId(record.id.0.saturating_add(1));
         self.bytes += weight(&record);
         self.records.push_back(record);
         while self.records.len() > MAX_RECORDS || (self.bytes > MAX_BYTES && self.records.len() > 1)
@@ -155,6 +162,11 @@ impl Journal {
         }))
     }
 
+    /// Leaves out so many numbers.
+    pub fn skip_by(&mut self, numbers: u64) {
+        self.next = RecordId(self.next.0.saturating_add(numbers));
+    }
+
     /// Counts on from `id` at least: numbers that may have been used are not used again.
     pub fn skip_to(&mut self, id: RecordId) {
         self.next = self.next.max(id);
@@ -168,7 +180,8 @@ impl Journal {
     /// All of it, as a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let next = self.records.front().map_or(self.next, |first| first.id);
-        let mut bytes = line(&Header { next, open: self.open.clone() });
+        let reserved = Some(RecordId(self.next.0.saturating_add(RESERVED)));
+        let mut bytes = line(&Header { next, open: self.open.clone(), reserved });
         self.records.iter().for_each(|record| bytes.extend(line(record)));
         bytes
     }
@@ -194,6 +207,7 @@ impl Journal {
         if journal.records.iter().all(|record| matches!(record.fact, Fact::PassedOver { .. })) {
             journal.open = header.open;
         }
+        journal.skip_to(header.reserved.unwrap_or(header.next));
         Some((journal, condition))
     }
 }

@@ -200,7 +200,7 @@ impl Seat {
 
     fn is_worth_keeping(&self, now: Now) -> bool {
         let inner = self.lock();
-        inner.holder.is_some() || now.wall.since(inner.machine.last_seen()) < REMEMBERED
+        inner.holder.is_some() || inner.machine.silent_for(now) < REMEMBERED
     }
 
     /// Steps the machine on behalf of `session`; none if the seat has passed to another one.

@@ -6,7 +6,7 @@ use fluke_model::id::InstructionId;
 use fluke_model::message::{Fact, Record, ToAgent};
 use fluke_model::policy;
 use fluke_model::snapshot::StepIndex;
-use fluke_model::verdict::{Drift, Outcome, Verdict};
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::board::{ApplyMark, StepState, TaskState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
@@ -46,6 +46,14 @@ impl Machine {
             return;
         }
         self.newest_record = record.id;
+        match &record.fact {
+            Fact::Began { .. } => {
+                self.close_under_way(now, effects);
+                self.under_way = Some(Box::new(record.clone()));
+            }
+            Fact::Ended { .. } => self.under_way = None,
+            Fact::PassedOver { .. } => {}
+        }
         effects.push(Effect::Record(self.record_event(&record)));
         self.progress_of(&record, effects);
         self.note_in_phase(&record);
@@ -55,6 +63,17 @@ impl Machine {
         }
         let Some(state) = board.step_mut(record.index) else { return };
         state.update(now.wall, |state| take_fact(state, &record));
+    }
+
+    /// Ends an apply that its agent has lost the memory of, so that every one has an end: it was
+    /// killed, and had not been able to write down that it had begun.
+    pub(super) fn close_under_way(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let Some(began) = self.under_way.take() else { return };
+        let said = "the agent ended in the middle of this apply, and could not write down that it \
+                    had begun; whether it was done, the next check tells";
+        let output = Output::from_text(said);
+        let fact = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
+        effects.push(Effect::Record(self.record_event(&Record { at: now.wall, fact, ..*began })));
     }
 
     fn note_in_phase(&mut self, record: &Record) {

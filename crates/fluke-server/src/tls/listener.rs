@@ -52,6 +52,8 @@ pub struct Listener {
     max_handshakes: usize,
     /// Nothing is accepted before.
     resume: Instant,
+    /// Whether that was said.
+    resting: bool,
 }
 
 struct Tls {
@@ -69,6 +71,7 @@ impl Listener {
             started: VecDeque::new(),
             max_handshakes: MAX_HANDSHAKES,
             resume: Instant::now(),
+            resting: false,
         }
     }
 
@@ -99,6 +102,9 @@ impl Listener {
                 },
                 accepted = accept_after(&self.tcp, self.resume) => accepted,
             };
+            if accepted.is_ok() && std::mem::take(&mut self.resting) {
+                tracing::info!("connections are accepted again");
+            }
             match (accepted, &self.tls) {
                 (Ok((stream, peer)), None) => return (Connection::Plain(stream), peer),
                 (Ok((stream, peer)), Some(tls)) => {
@@ -141,7 +147,12 @@ impl Listener {
         ) {
             return;
         }
-        tracing::error!(%error, "cannot accept connections; check the limit of open files");
+        if !std::mem::replace(&mut self.resting, true) {
+            tracing::error!(
+                %error,
+                "cannot accept connections for now; check the limit of open files (`LimitNOFILE=`)"
+            );
+        }
         self.resume = Instant::now() + REST;
     }
 }

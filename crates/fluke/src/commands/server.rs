@@ -22,7 +22,19 @@ use crate::screen::{self, Style};
 pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
     let config = load(&args.config, global.colour)?;
     logging::start(config.log);
+    allow_many_files();
     serve(config, &args.config)
+}
+
+/// Every agent is a descriptor: takes as many as this process may have, and not only as many as
+/// programs get that do not ask.
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 /// Reads the config; what is wrong with it is on stderr.
