@@ -5,5 +5,6 @@ mod hosts {
     mod autonomy;
     mod faults;
     mod joining;
+    mod resources;
     mod support;
 }
