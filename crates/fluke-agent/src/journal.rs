@@ -57,6 +57,8 @@ pub struct Journal {
     open: Option<Record>,
     bytes: usize,
     lost: u64,
+    /// As it was found on disk.
+    reserved: Option<RecordId>,
 }
 
 /// The first line of the file.
@@ -83,7 +85,7 @@ pub enum Condition {
 impl Journal {
     /// An empty one that counts from `next` on.
     pub fn starting_at(next: RecordId) -> Self {
-        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0 }
+        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0, reserved: None }
     }
 
     /// Takes a record down.
@@ -162,6 +164,11 @@ impl Journal {
         }))
     }
 
+    /// Leaves out the numbers that may have been used without a trace on disk.
+    pub fn skip_reserved(&mut self) {
+        self.skip_to(self.reserved.unwrap_or(self.next));
+    }
+
     /// Leaves out so many numbers.
     pub fn skip_by(&mut self, numbers: u64) {
         self.next = RecordId(self.next.0.saturating_add(numbers));
@@ -207,7 +214,7 @@ impl Journal {
         if journal.records.iter().all(|record| matches!(record.fact, Fact::PassedOver { .. })) {
             journal.open = header.open;
         }
-        journal.skip_to(header.reserved.unwrap_or(header.next));
+        journal.reserved = header.reserved;
         Some((journal, condition))
     }
 }

@@ -128,6 +128,7 @@ impl Store {
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
         let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
+        journal.skip_reserved();
         journal.close_open(now);
         let mut store = Self {
             dir: dir.to_owned(),

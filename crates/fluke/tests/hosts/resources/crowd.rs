@@ -174,7 +174,7 @@ fn commits_that_are_meant_to_hurt_are_refused_and_the_last_good_one_stays() {
         ),
         ("blocks within blocks", "a {\n".repeat(100_000).into()),
         ("templates", format!("locals {{\n  x = \"{}\"\n}}\n", "${\"".repeat(100_000)).into()),
-        ("a million blocks", blocks.into()),
+        ("eighty thousand blocks", blocks.into()),
         ("no UTF-8", b"task \"\xff\xfe\" {\n}\n".to_vec()),
         ("too large", vec![b'#'; 64 << 20]),
         (
@@ -190,27 +190,16 @@ fn commits_that_are_meant_to_hurt_are_refused_and_the_last_good_one_stays() {
         ),
     ];
     for (name, bomb) in bombs {
-        let began = Instant::now();
         std::fs::write(bed.repository().path().join("bomb.fluke.hcl"), &bomb).expect("written");
-        if name == "a million blocks" {
-            for n in 0..12 {
-                std::fs::write(bed.repository().path().join(format!("bomb-{n}.fluke.hcl")), &bomb)
-                    .expect("written");
-            }
-        }
         let committed = Instant::now();
         let bad = bed.commit_files(&[]);
         bed.until(&format!("{name} is refused"), |bed| {
             let source = bed.source();
             source.last_seen == Some(bad.clone()) && source.rejected
         });
-        tell_bomb(name, committed.duration_since(began), committed.elapsed(), held_by_server(&bed));
+        tell_bomb(name, committed.elapsed(), held_by_server(&bed));
         assert_eq!(bed.source().commit, Some(good.clone()), "{name}");
         assert!(!bed.source().diagnostics.is_empty(), "{name}");
-        for n in 0..12 {
-            let _ =
-                std::fs::remove_file(bed.repository().path().join(format!("bomb-{n}.fluke.hcl")));
-        }
     }
     let after = held_by_server(&bed);
     assert!(after.memory_kib < before.memory_kib + 64 * 1024, "{before:?} {after:?}");
@@ -221,9 +210,6 @@ fn commits_that_are_meant_to_hurt_are_refused_and_the_last_good_one_stays() {
 }
 
 #[expect(clippy::print_stderr, reason = "figures are for whoever looks")]
-fn tell_bomb(name: &str, written: Duration, took: Duration, holds: Holds) {
-    eprintln!(
-        "{name}: written in {written:?}, refused after {took:?}, server at {} KiB",
-        holds.memory_kib
-    );
+fn tell_bomb(name: &str, took: Duration, holds: Holds) {
+    eprintln!("{name}: refused after {took:?}, server at {} KiB", holds.memory_kib);
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use fluke_model::event::EventKind;
 use fluke_model::verdict::Outcome;
 
-use super::super::support::{Host, applied, bed, keeps};
+use super::super::support::{Host, Join, applied, bed, keeps};
 use super::{agent_pid, assert_every_apply_has_one_end, assert_no_bug, polling};
 
 /// A step that says more than the last page of a file has room for.
@@ -93,7 +93,9 @@ fn a_full_disk_under_the_state_loses_no_event_and_repeats_no_apply() {
 fn state_that_is_removed_damaged_or_read_only_is_said_and_made_anew() {
     let Some(bed) = bed() else { return };
     bed.server_with(polling());
-    let web = bed.host("web-1").joins("");
+    // The agent's own affair: systemd starts nothing where it cannot make the directory.
+    let service = "StateDirectory=".to_string();
+    let web = bed.host("web-1").joins_as(&Join { service, ..Join::default() });
     bed.commit("a.fluke.hcl", &keeps("first", "remediate"));
     bed.settles();
 

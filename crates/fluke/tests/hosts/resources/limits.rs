@@ -76,7 +76,7 @@ fn an_agent_without_processes_descriptors_or_memory_says_so_and_goes_on() {
     let greedy = keeps("greedy", "remediate");
     let greedy = greedy.replace(
         "command = \"",
-        "command = \"head -c 400M /dev/zero | tail -c 390M > /dev/null && ",
+        "command = \"head -c 400M /dev/zero | tail -c 390M > /dev/null || exit 1; ",
     );
     bed.commit("b.fluke.hcl", &greedy);
     bed.until("it has failed", |bed| {
