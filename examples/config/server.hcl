@@ -4,6 +4,7 @@ server {
   listen_http = ":7071"
   socket      = "/run/fluke/fluke.sock"
   api_tokens  = ["$FLUKE_API_TOKEN"]
+  heartbeat   = "15s"
 
   # Holders of this token can be any agent: keep it for the first steps, then bind.
   agent_tokens = ["$FLUKE_TOKEN"]

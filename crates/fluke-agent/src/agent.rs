@@ -12,13 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, ToAgent, ToServer};
+use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;
-use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, SelectAll};
+use futures_util::stream::{self, BoxStream, FusedStream, SelectAll};
+use futures_util::{Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -39,6 +39,8 @@ use crate::store::{Store, StoreError};
 
 /// How often to try to write what a full disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
+/// How long to wait before a connection that failed in itself is begun anew.
+const CONNECT_ANEW: Duration = Duration::from_secs(1);
 /// How long the last words may take when the agent stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -120,6 +122,16 @@ pub enum AgentStatus {
     Stopping,
 }
 
+/// How an agent may be told to end, and how it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The host goes down, or the agent shall not run: what is under way has a grace period.
+    Stop,
+    /// Another agent takes over in this process: the order under way comes to its end, and no new
+    /// one is taken up.
+    HandOver,
+}
+
 /// Why an agent cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -134,6 +146,20 @@ pub async fn run(
     shutdown: impl Future,
     status: impl Fn(AgentStatus),
 ) -> Result<(), AgentError> {
+    let endings = stream::once(async {
+        shutdown.await;
+        Ending::Stop
+    });
+    run_until(config, endings, status).await.map(drop)
+}
+
+/// Runs an agent until it is told to end, and returns how it was told to. A `Stop` may follow a
+/// `HandOver` that takes too long.
+pub async fn run_until(
+    config: AgentConfig,
+    endings: impl Stream<Item = Ending>,
+    status: impl Fn(AgentStatus),
+) -> Result<Ending, AgentError> {
     let mut store = Store::open(&config.state_dir, now())?;
     if let Some(mark) = store.left_behind() {
         // An apply that is still under way must not meet a second one.
@@ -144,15 +170,16 @@ pub async fn run(
     }
     store.begin_run();
     let mut agent = Agent::new(config, store, status);
-    let mut shutdown = std::pin::pin!(async {
-        shutdown.await;
-    });
-    while !agent.is_over() {
-        let happening = agent.wait(shutdown.as_mut()).await;
+    let mut endings = std::pin::pin!(endings.fuse());
+    let ending = loop {
+        if let Some(ending) = agent.is_over() {
+            break ending;
+        }
+        let happening = agent.wait(endings.as_mut()).await;
         agent.handle(happening);
-    }
+    };
     agent.say_last_words().await;
-    Ok(())
+    Ok(ending)
 }
 
 struct Agent<S> {
@@ -165,11 +192,14 @@ struct Agent<S> {
     work: JoinSet<Done>,
     /// Tells running commands that the agent stops.
     stop: watch::Sender<bool>,
-    stopping: bool,
+    /// Set once the agent was told to end.
+    ending: Option<Ending>,
     stop_grace: Duration,
     /// When a command that still runs is taken along.
     hurry_at: Option<Instant>,
 
+    target: Target,
+    hello: Hello,
     connection: JoinSet<()>,
     events: mpsc::Receiver<Event>,
     session: Option<Live>,
@@ -181,7 +211,8 @@ struct Agent<S> {
     /// The snapshot whose steps are watched.
     watching: Option<Hash256>,
     watched: SelectAll<BoxStream<'static, StepIndex>>,
-    /// What changed and the server has not been asked to look at.
+    watchable: Vec<StepIndex>,
+    /// What changed and has not been looked at.
     noticed: BTreeSet<StepIndex>,
     write_again: Instant,
 }
@@ -220,10 +251,12 @@ enum Done {
 
 /// What the loop waits for.
 enum Happening {
-    Shutdown,
+    ToldToEnd(Ending),
     OutOfPatience,
     Session(Event),
     Worked(Result<Done, JoinError>),
+    /// Which it never does by itself while the agent runs.
+    ConnectionEnded(Result<(), JoinError>),
     Sent,
     TimeToLook,
     TimeToWrite,
@@ -246,8 +279,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             allow: config.allow,
         };
         let held = store.held().cloned();
-        let (snapshot, newest) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
-        let (to_agent, events) = session::events();
+        let (snapshot, _) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
+        let (_, events) = session::events();
         let hello = Hello {
             name: config.name,
             labels: config.labels,
@@ -257,10 +290,6 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot: None,
             instance: store.instance(),
         };
-        let connector =
-            Connector { target: config.target, hello, snapshot: newest, events: to_agent };
-        let mut connection = JoinSet::new();
-        connection.spawn(session::run(connector));
         let mut agent = Self {
             executors: Arc::new(Executors::new(settings, host)),
             parallel_checks: config.parallel_checks.max(1),
@@ -270,10 +299,12 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             activity: Activity::Idle(Idle::new(held)),
             work: JoinSet::new(),
             stop,
-            stopping: false,
+            ending: None,
             stop_grace: config.stop_grace,
             hurry_at: None,
-            connection,
+            target: config.target,
+            hello,
+            connection: JoinSet::new(),
             events,
             session: None,
             outbox: VecDeque::new(),
@@ -281,30 +312,67 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             snapshot,
             watching: None,
             watched: SelectAll::new(),
+            watchable: Vec::new(),
             noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
         };
+        agent.connect(Duration::ZERO);
         agent.watch_steps();
         agent
     }
 
-    fn is_over(&self) -> bool {
-        self.stopping && matches!(self.activity, Activity::Idle(_))
+    /// How it ended, once it has.
+    fn is_over(&self) -> Option<Ending> {
+        self.ending.filter(|_| matches!(self.activity, Activity::Idle(_)))
+    }
+
+    /// Whether nothing new is taken up.
+    fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Whether what is under way is to be cut short where that does no harm.
+    fn is_stopping(&self) -> bool {
+        self.ending == Some(Ending::Stop)
+    }
+
+    /// Looks for the server from now on, on a task of its own.
+    fn connect(&mut self, after: Duration) {
+        let (to_agent, events) = session::events();
+        self.events = events;
+        let connector = Connector {
+            target: self.target.clone(),
+            hello: self.hello.clone(),
+            snapshot: self.snapshot.subscribe(),
+            events: to_agent,
+        };
+        self.connection.spawn(async move {
+            tokio::time::sleep(after).await;
+            session::run(connector).await;
+        });
     }
 
     /// Waits for the next thing that happens.
     ///
     /// Every branch is cancel-safe: channels, join sets and streams lose nothing, a permit is used
     /// in the same breath, and the rest are timers.
-    async fn wait(&mut self, shutdown: Pin<&mut impl Future<Output = ()>>) -> Happening {
+    async fn wait(
+        &mut self,
+        mut endings: Pin<&mut (impl Stream<Item = Ending> + FusedStream)>,
+    ) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
-        let Self { events, work, session, outbox, store, watched, .. } = self;
+        let Self { events, work, session, outbox, store, watched, connection, .. } = self;
         tokio::select! {
             biased;
-            () = shutdown, if !self.stopping => Happening::Shutdown,
+            Some(ending) = endings.next(), if self.ending != Some(Ending::Stop) => {
+                Happening::ToldToEnd(ending)
+            }
             Some(event) = events.recv() => Happening::Session(event),
             Some(done) = work.join_next() => Happening::Worked(done),
+            Some(ended) = connection.join_next(), if self.ending != Some(Ending::Stop) => {
+                Happening::ConnectionEnded(ended)
+            }
             Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
             Some(step) = watched.next() => Happening::Noticed(step),
             () = sleep_until(self.hurry_at.unwrap_or(self.write_again)), if self.hurry_at.is_some() => {
@@ -319,10 +387,12 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     fn handle(&mut self, happening: Happening) {
         match happening {
-            Happening::Shutdown => self.shut_down(),
+            Happening::ToldToEnd(Ending::Stop) => self.shut_down(),
+            Happening::ToldToEnd(Ending::HandOver) => self.hand_over(),
             Happening::OutOfPatience => self.hurry(),
             Happening::Session(event) => self.heard(event),
             Happening::Worked(done) => self.worked(done),
+            Happening::ConnectionEnded(ended) => self.reconnect(ended),
             Happening::Sent => {}
             Happening::TimeToLook => self.look_around(),
             Happening::TimeToWrite => {
@@ -331,7 +401,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             }
             Happening::Noticed(step) => drop(self.noticed.insert(step)),
         }
-        self.ask_for_looks();
+        self.see_to_what_changed();
     }
 
     fn tell(&self, status: AgentStatus) {

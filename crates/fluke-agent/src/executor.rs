@@ -18,9 +18,11 @@ use crate::state::processing::Applied;
 
 mod mise;
 mod shell;
+mod systemd;
 
 use mise::Mise;
 use shell::Shell;
+use systemd::Systemd;
 
 /// One kind of manifest block, and how this host satisfies it.
 ///
@@ -80,6 +82,7 @@ pub struct Executors {
     own_user: String,
     shell: Shell,
     mise: Mise,
+    systemd: Systemd,
 }
 
 impl Executors {
@@ -87,12 +90,13 @@ impl Executors {
     pub fn new(settings: Settings, host: Host) -> Self {
         let own_user = users::own_name();
         let shell = Shell::new(settings.default_shell.clone(), own_user.clone(), host.clone());
-        Self { settings, own_user, shell, mise: Mise::new(host) }
+        let systemd = Systemd::new(host.clone());
+        Self { settings, own_user, shell, mise: Mise::new(host), systemd }
     }
 
     /// The kinds that are there, as the server is told.
     pub fn supported() -> Vec<String> {
-        ["mise", "shell"].map(str::to_owned).to_vec()
+        ["mise", "shell", "systemd"].map(str::to_owned).to_vec()
     }
 
     /// Tells whether a step holds.
@@ -104,9 +108,8 @@ impl Executors {
         match &step.spec {
             ExecutorSpec::Mise(spec) => self.mise.check(spec, within).await,
             ExecutorSpec::Shell(spec) => self.shell.check(spec, within).await,
-            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => {
-                Verdict::Error { reason: self.absence(step) }
-            }
+            ExecutorSpec::Systemd(spec) => self.systemd.check(spec, within).await,
+            ExecutorSpec::Unknown => Verdict::Error { reason: self.absence(step) },
         }
     }
 
@@ -120,24 +123,60 @@ impl Executors {
         steps: &[StepIndex],
         at_once: usize,
     ) -> Vec<(StepIndex, Verdict)> {
-        let mut running = JoinSet::new();
+        let mut running: JoinSet<Vec<(StepIndex, Verdict)>> = JoinSet::new();
         let mut found = BTreeMap::new();
-        for index in steps.iter().copied() {
-            if running.len() >= at_once.max(1)
-                && let Some(Ok((index, verdict))) = running.join_next().await
+        let (units, others): (Vec<_>, Vec<_>) =
+            steps.iter().copied().partition(|index| is_unit(snapshot, *index));
+        let mut at_once = at_once.max(1);
+        if !units.is_empty() {
+            // Units start no processes: one question to systemd is for all of them, and beside the
+            // others.
+            at_once += 1;
+            let (executors, snapshot) = (self.clone(), snapshot.clone());
+            running.spawn(async move { executors.check_units(&snapshot, &units).await });
+        }
+        for index in others {
+            if running.len() >= at_once
+                && let Some(Ok(checked)) = running.join_next().await
             {
-                found.insert(index, verdict);
+                found.extend(checked);
             }
             let (executors, snapshot) = (self.clone(), snapshot.clone());
-            running.spawn(async move { (index, executors.check_at(&snapshot, index).await) });
+            running.spawn(async move { vec![(index, executors.check_at(&snapshot, index).await)] });
         }
         while let Some(checked) = running.join_next().await {
-            found.extend(checked.ok());
+            found.extend(checked.into_iter().flatten());
         }
         let bug = || Verdict::Error {
             reason: "a bug in fluke made this check fail; please report it".to_owned(),
         };
         steps.iter().map(|step| (*step, found.remove(step).unwrap_or_else(bug))).collect()
+    }
+
+    /// Tells of steps that are units, all at once.
+    async fn check_units(
+        &self,
+        snapshot: &Snapshot,
+        steps: &[StepIndex],
+    ) -> Vec<(StepIndex, Verdict)> {
+        let mut found = Vec::with_capacity(steps.len());
+        let mut specs = Vec::with_capacity(steps.len());
+        let mut asked = Vec::with_capacity(steps.len());
+        let mut within = Duration::ZERO;
+        for index in steps {
+            let Some((_, step)) = snapshot.step(*index) else { continue };
+            let ExecutorSpec::Systemd(spec) = &step.spec else { continue };
+            match self.refusal(step) {
+                Some(reason) => found.push((*index, Verdict::Error { reason })),
+                None => {
+                    asked.push(*index);
+                    specs.push(spec);
+                    within = within.max(self.time_for(step));
+                }
+            }
+        }
+        found.extend(asked.into_iter().zip(self.systemd.check_all(&specs, within).await));
+        found
     }
 
     /// Tells whether a step of a snapshot holds.
@@ -157,9 +196,8 @@ impl Executors {
         match &step.spec {
             ExecutorSpec::Mise(spec) => self.mise.apply(spec, drift, within).await,
             ExecutorSpec::Shell(spec) => self.shell.apply(spec, drift, within).await,
-            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => {
-                Applied::Failed(Output::from_text(self.absence(step)))
-            }
+            ExecutorSpec::Systemd(spec) => self.systemd.apply(spec, drift, within).await,
+            ExecutorSpec::Unknown => Applied::Failed(Output::from_text(self.absence(step))),
         }
     }
 
@@ -171,7 +209,8 @@ impl Executors {
         match &step.spec {
             ExecutorSpec::Mise(spec) => self.mise.watch(spec),
             ExecutorSpec::Shell(spec) => self.shell.watch(spec),
-            ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => None,
+            ExecutorSpec::Systemd(spec) => self.systemd.watch(spec),
+            ExecutorSpec::Unknown => None,
         }
     }
 
@@ -209,6 +248,11 @@ impl Executors {
             _ => None,
         }
     }
+}
+
+fn is_unit(snapshot: &Snapshot, index: StepIndex) -> bool {
+    let step = snapshot.step(index);
+    step.is_some_and(|(_, step)| matches!(step.spec, ExecutorSpec::Systemd(_)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What happened and is not yet safe with the server, as values and as bytes.
 //!
 //! Pure: [`crate::store`] does the writing. The file is a line of JSON with where the count stands,
-//! and one line for each record behind it; it grows by lines and is rewritten as a whole when most
-//! of it is no longer needed. A last line that a crash cut off is dropped, which is sound: nothing
+//! and one line for each record behind it, or for how far the server has acknowledged them; it grows
+//! by lines and is rewritten as a whole when most of it is no longer needed. A last line that a crash cut off is dropped, which is sound: nothing
 //! is done before its record is written.
 
 use std::collections::VecDeque;
@@ -71,6 +71,12 @@ struct Header {
     reserved: Option<RecordId>,
 }
 
+/// A line that says: up to here everything is safe with the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Acknowledged {
+    acknowledged: RecordId,
+}
+
 /// How a journal was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
@@ -120,11 +126,14 @@ impl Journal {
         }
     }
 
-    /// Forgets what is safe with the server.
-    pub fn acknowledge(&mut self, newest: RecordId) {
-        while self.records.front().is_some_and(|record| record.id <= newest) {
+    /// Forgets what is safe with the server; the line is to be remembered, if there is one.
+    pub fn acknowledge(&mut self, newest: RecordId) -> Option<Acknowledged> {
+        let mut forgotten = None;
+        while let Some(first) = self.records.front().filter(|record| record.id <= newest) {
+            forgotten = Some(Acknowledged { acknowledged: first.id });
             self.forget_first();
         }
+        forgotten
     }
 
     /// What the server has not acknowledged, oldest first.
@@ -198,24 +207,34 @@ impl Journal {
         let (header, mut rest) = bytes.split_at(bytes.iter().position(|byte| *byte == b'\n')? + 1);
         let header: Header = serde_json::from_slice(header).ok()?;
         let mut journal = Self::starting_at(header.next);
+        // The apply that was under way when the header was written may end in a line below.
+        journal.open = header.open;
         let mut condition = Condition::Sound;
         while !rest.is_empty() {
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
                 condition = condition.worse(Condition::CutOff);
                 break;
             };
-            match serde_json::from_slice::<Record>(&rest[..end]) {
-                Ok(record) if record.id >= journal.next => journal.put(record),
-                Ok(_) | Err(_) => condition = Condition::Damaged,
+            if !journal.take_line(&rest[..end]) {
+                condition = Condition::Damaged;
             }
             rest = &rest[end + 1..];
         }
-        // The apply that was under way when the header was written may have ended since.
-        if journal.records.iter().all(|record| matches!(record.fact, Fact::PassedOver { .. })) {
-            journal.open = header.open;
-        }
         journal.reserved = header.reserved;
         Some((journal, condition))
+    }
+
+    /// Takes a line of a file; says no to one that makes no sense.
+    fn take_line(&mut self, line: &[u8]) -> bool {
+        match serde_json::from_slice::<Record>(line) {
+            Ok(record) if record.id >= self.next => self.put(record),
+            Ok(_) => return false,
+            Err(_) => match serde_json::from_slice::<Acknowledged>(line) {
+                Ok(line) => drop(self.acknowledge(line.acknowledged)),
+                Err(_) => return false,
+            },
+        }
+        true
     }
 }
 

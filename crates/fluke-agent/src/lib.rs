@@ -17,5 +17,5 @@ mod session;
 pub mod state;
 pub mod store;
 
-pub use agent::{AgentConfig, AgentError, AgentStatus, run};
+pub use agent::{AgentConfig, AgentError, AgentStatus, Ending, run, run_until};
 pub use executor::Allow;

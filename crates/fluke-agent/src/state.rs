@@ -140,10 +140,10 @@ impl Idle {
         }
     }
 
-    /// Looks at everything on the agent's own account.
-    pub fn look_around(self) -> Result<Checking, Idle> {
+    /// Looks at steps on the agent's own account.
+    pub fn look_at(self, scope: Scope) -> Result<Checking, Idle> {
         match self.held {
-            Some(held) => Ok(Checking::new(held, None, Scope::All)),
+            Some(held) => Ok(Checking::new(held, None, scope)),
             None => Err(self),
         }
     }
@@ -213,6 +213,11 @@ impl Checking {
     /// Which steps.
     pub fn steps(&self) -> &[StepIndex] {
         &self.steps
+    }
+
+    /// Whether it is all of them.
+    pub fn is_of_everything(&self) -> bool {
+        self.steps.len() == self.held.snapshot.step_count()
     }
 
     /// What has to wait until this is over.

@@ -156,6 +156,11 @@ impl Store {
         Ok(store)
     }
 
+    /// The process of the agent that lives in `dir`, if there is one.
+    pub fn inhabitant(dir: &Path) -> Option<u32> {
+        files::holder(&dir.join("lock"))
+    }
+
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
         self.instance
@@ -243,7 +248,13 @@ impl Store {
 
     /// Forgets records that are safe with the server.
     pub fn acknowledge(&mut self, newest: RecordId) {
-        self.journal.acknowledge(newest);
+        if let Some(line) = self.journal.acknowledge(newest) {
+            let line = journal::line(&line);
+            match self.file.as_mut().map(|file| files::append_soon(file, &line)) {
+                Some(Ok(())) => self.file_size += line.len() as u64,
+                None | Some(Err(_)) => self.unwritten.journal = true,
+            }
+        }
         self.tidy();
     }
 
@@ -293,8 +304,7 @@ impl Store {
         self.lock = made.and_then(|()| files::lock(&self.dir.join("lock"))).ok().flatten();
     }
 
-    /// Rewrites the journal when most of its file is of no use any more. Until then what the server
-    /// has acknowledged may stay there: at worst it is sent once more.
+    /// Rewrites the journal when most of its file is of no use any more.
     fn tidy(&mut self) {
         // A record is several times larger on disk than in memory.
         let useful = 8 * self.journal.weight() as u64;

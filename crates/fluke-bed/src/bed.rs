@@ -1,7 +1,6 @@
 //! A bed for one story: hosts, a repository, a server; and what they tell.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +11,7 @@ use fluke_model::event::{Event, EventKind};
 use fluke_model::id::CommitId;
 use fluke_model::status::Status;
 
-use crate::agent::UNIT;
+use crate::account::chain;
 use crate::host::Host;
 use crate::link::Link;
 use crate::network::GATEWAY;
@@ -34,8 +33,8 @@ pub struct Bed(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) site: Site,
     program: PathBuf,
-    repository: Repository,
-    server: OnceLock<Server>,
+    pub(crate) repository: Repository,
+    pub(crate) server: OnceLock<Server>,
     state: Mutex<State>,
     // Last: another story may only come when everything of this one is gone.
     _owner: Lock,
@@ -298,6 +297,11 @@ impl Seen {
 }
 
 impl Inner {
+    /// Whether the agent of a host is to be as Git says.
+    pub(crate) fn is_in_play(&self, host: &str) -> bool {
+        self.state().in_play.contains(host)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -383,49 +387,6 @@ impl Inner {
             std::thread::sleep(Duration::from_millis(30));
         }
     }
-
-    pub(crate) fn account(&self) -> String {
-        let mut text = String::from("--- agents\n");
-        let short = |commit: &Option<CommitId>| {
-            commit.as_ref().map_or("-".into(), |commit| commit.as_str()[..7].to_string())
-        };
-        let in_play = self.state().in_play.clone();
-        for agent in self.agents() {
-            let plays = if in_play.contains(agent.name.as_str()) { "" } else { " (not in play)" };
-            let (name, status) = (&agent.name, agent.status.as_str());
-            let _ = writeln!(text, "{name}: {status} at {}{plays}", short(&agent.commit));
-        }
-        let _ = writeln!(text, "newest commit: {}", &self.repository.head().as_str()[..7]);
-        let drift = self.server.get().map(|server| server.get::<api::DriftList>("/api/v1/drift"));
-        for entry in drift.and_then(Result::ok).map_or(Vec::new(), |list| list.drift) {
-            let reason = entry.reason.unwrap_or_default();
-            let _ =
-                writeln!(text, "drift: {} {}/{}: {reason}", entry.agent, entry.task, entry.step);
-        }
-        text += "--- events, oldest first\n";
-        let events = self.events(None);
-        let from = events.len().saturating_sub(60);
-        events[from..].iter().for_each(|event| text += &(line(event) + "\n"));
-        text
-    }
-
-    /// What helps to find out why a story failed: logs of the server and of every agent.
-    fn last_words(&self) -> String {
-        let mut text = String::new();
-        if let Some(server) = self.server.get() {
-            let _ = writeln!(text, "--- the server's log\n{}", server.log_tail(40));
-        }
-        for (name, _) in self.site.hosts() {
-            let journal = ["journalctl", "--no-pager", "--output=short-precise", "-n", "30", "-u"];
-            let told = self.site.exec(&name, &[&journal[..], &[UNIT]].concat(), "");
-            let told = match told {
-                Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
-                Err(error) => error.to_string(),
-            };
-            let _ = writeln!(text, "--- {name}: {UNIT}\n{told}");
-        }
-        text
-    }
 }
 
 impl Drop for Inner {
@@ -470,34 +431,4 @@ fn skip(error: &SiteError) {
 
 fn done(result: Result<(), crate::command::CommandError>) {
     result.unwrap_or_else(|error| panic!("the network could not be changed: {}", chain(&error)));
-}
-
-/// An error with all its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let _ = write!(text, ": {next}");
-        cause = next.source();
-    }
-    text
-}
-
-fn line(event: &Event) -> String {
-    let place = match (&event.task, &event.step) {
-        (Some(task), Some(step)) => format!("{task}/{step}"),
-        (Some(task), None) => task.to_string(),
-        _ => String::new(),
-    };
-    let parts = [
-        event.time.to_string(),
-        event.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
-        place,
-        event.kind.as_str().to_string(),
-        event.outcome.map(|outcome| outcome.as_str().to_string()).unwrap_or_default(),
-        event.trigger.clone().unwrap_or_default(),
-        event.output.as_deref().and_then(|text| text.lines().next()).unwrap_or("").to_string(),
-    ];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(" ")
 }

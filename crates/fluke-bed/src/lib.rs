@@ -21,7 +21,9 @@
 //! bed.settles();
 //! ```
 
+mod account;
 mod agent;
+mod alerts;
 mod api;
 mod bed;
 pub mod command;
@@ -37,6 +39,7 @@ pub mod site;
 mod turns;
 
 pub use agent::Join;
+pub use alerts::Alerts;
 pub use bed::{Bed, Seen};
 pub use host::{Host, Told};
 pub use link::Link;

@@ -176,12 +176,12 @@ impl Network {
     /// From now on so many of a hundred packets to or from the host are lost.
     pub fn lose(&self, number: u8, percent: u8) -> Result<(), CommandError> {
         let (table, mac) = (self.table(), self.subnet.mac(number));
-        let rule = |side: &str| {
-            format!(
-                "add rule bridge {table} lossy ether {side} {mac} \
-                 numgen random mod 100 < {percent} drop\n"
-            )
+        let often = match percent {
+            100.. => String::new(),
+            _ => format!("numgen random mod 100 < {percent}"),
         };
+        let rule =
+            |side: &str| format!("add rule bridge {table} lossy ether {side} {mac} {often} drop\n");
         nft(&(rule("saddr") + &rule("daddr")))
     }
 

@@ -45,6 +45,9 @@ pub struct Agent {
     pub snapshot: Option<Hash256>,
     /// How its tasks stand.
     pub tasks: TaskCounts,
+    /// Why nothing can be asked of it, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// How many tasks of a host stand how.
@@ -72,6 +75,9 @@ pub struct AgentDetail {
     pub task_details: Vec<AgentTask>,
     /// Newest first.
     pub events: Vec<Event>,
+    /// Why there are only those events that wait for the event store, if it is away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events_error: Option<String>,
 }
 
 /// One task on one agent.
@@ -180,6 +186,13 @@ pub struct Events {
     pub events: Vec<Event>,
     /// To be given as `before` for the next page; none on the last.
     pub next: Option<EventId>,
+    /// How many events were left out because this version cannot read them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreadable: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// `GET source`

@@ -64,6 +64,8 @@ event_kinds! {
     AgentDisconnected => "agent_disconnected",
     /// Somebody was not let in: wrong token, taken name, labels not allowed.
     AgentRefused => "agent_refused",
+    /// Somebody was not let in to the HTTP side: a wrong API token.
+    CallerRefused => "caller_refused",
     /// A check said no where it said yes before.
     DriftDetected => "drift_detected",
     /// A drift went away by itself.

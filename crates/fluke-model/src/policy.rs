@@ -1,6 +1,6 @@
 //! What happens on drift: the one decision the server makes for a task, as a function.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -177,6 +177,45 @@ pub fn pause_after(failures: u32) -> Duration {
     Duration::from_secs(10 << doublings).min(LONGEST_PAUSE)
 }
 
+/// A task that was well for less than this had only seemed so.
+pub const LASTING: Duration = Duration::from_secs(5);
+
+/// So many relapses in a row are put right at once; then with growing pauses.
+pub const FREE_RELAPSES: u32 = 20;
+
+/// Counts how often a task that was well, put right or by itself, drifted again right away.
+///
+/// A service that is killed is to be running again at once. One that starts and dies, over and over,
+/// is to be left alone for longer and longer, like a task whose apply fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Relapses {
+    drifted: bool,
+    well_since: Option<Instant>,
+    count: u32,
+}
+
+impl Relapses {
+    /// The task is as it should be.
+    pub fn found_well(&mut self, now: Instant) {
+        if std::mem::take(&mut self.drifted) {
+            self.well_since = Some(now);
+        }
+    }
+
+    /// The task is not as it should be; tells how long to leave it alone, where it should be.
+    pub fn found_drifted(&mut self, now: Instant) -> Option<Duration> {
+        if std::mem::replace(&mut self.drifted, true) {
+            return None;
+        }
+        let lasted = self.well_since.take().map(|since| now.saturating_duration_since(since));
+        self.count = match lasted {
+            Some(lasted) if lasted < LASTING => self.count.saturating_add(1),
+            _ => 0,
+        };
+        self.count.checked_sub(FREE_RELAPSES).filter(|beyond| *beyond > 0).map(pause_after)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Finding::*;
@@ -258,5 +297,26 @@ mod tests {
         let seconds: Vec<u64> = (1..9).map(|n| pause_after(n).as_secs()).collect();
         assert_eq!(seconds, [10, 20, 40, 80, 160, 320, 600, 600]);
         assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn what_drifts_again_and_again_right_after_it_was_well_is_left_alone_for_longer_and_longer() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut relapses = Relapses::default();
+        assert_eq!(relapses.found_drifted(start), None, "the first drift");
+        assert_eq!(relapses.found_drifted(start), None, "the same drift");
+        let relapse = |relapses: &mut Relapses| {
+            relapses.found_well(start);
+            relapses.found_drifted(start + second)
+        };
+        for _ in 0..FREE_RELAPSES {
+            assert_eq!(relapse(&mut relapses), None);
+        }
+        assert_eq!(relapse(&mut relapses), Some(10 * second));
+        assert_eq!(relapse(&mut relapses), Some(20 * second));
+        relapses.found_well(start);
+        assert_eq!(relapses.found_drifted(start + LASTING), None, "that one lasted");
+        assert_eq!(relapse(&mut relapses), None, "and the count starts anew");
     }
 }

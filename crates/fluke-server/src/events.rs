@@ -9,31 +9,40 @@
 //! Recording never waits. While the store is away events queue up to a bound; what is beyond it
 //! is dropped, oldest first, counted, and said in an event of its own once the store is back.
 
+mod health;
 pub mod memory;
 mod queue;
+pub mod redis;
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fluke_model::api::Events;
 use fluke_model::event::{Event, EventId, EventKind};
 use fluke_model::id::{AgentName, TaskName};
 use fluke_model::time::Timestamp;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::changes::{Change, Changes};
+use health::Health;
+pub use health::StoreHealth;
 use queue::Queue;
 
 /// The most text that one event carries, in bytes: a command's output, and how it ended.
 pub const MAX_TEXT: usize = fluke_model::verdict::MAX_OUTPUT + 1024;
 /// The longest that one call of the store may take.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many events go to the store at once.
-const BATCH: usize = 256;
+/// How long a server that starts waits for the store.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+/// How long somebody who wants in waits for the store.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(1);
+/// How much goes to the store at once: so many events, and about so many bytes, which must fit
+/// through a slow link in [`STORE_TIMEOUT`].
+const BATCH: QueueBounds = QueueBounds { events: 256, bytes: 1 << 20 };
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -52,6 +61,15 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// The newest events that `query` asks for, newest first, and where the next page begins.
     fn query<'a>(&'a self, query: &'a EventQuery) -> BoxFuture<'a, Result<Page, StoreError>>;
+
+    /// Who an agent connected as last (`by` of that event), while its events last. A store that
+    /// does not outlive the server knows nothing that the server does not.
+    fn holder<'a>(
+        &'a self,
+        _agent: &'a AgentName,
+    ) -> BoxFuture<'a, Result<Option<String>, StoreError>> {
+        Box::pin(ready(Ok(None)))
+    }
 }
 
 /// Why the store did not answer.
@@ -66,8 +84,11 @@ pub enum StoreError {
         reason: String,
     },
     /// It took too long.
-    #[error("the event store did not answer within {} s; is it up and reachable?", STORE_TIMEOUT.as_secs())]
-    TimedOut,
+    #[error("the event store did not answer within {seconds} s; is it up and reachable?")]
+    TimedOut {
+        /// How long it had.
+        seconds: u64,
+    },
 }
 
 /// Which events are wanted.
@@ -103,8 +124,11 @@ impl EventQuery {
 pub struct Page {
     /// Newest first.
     pub events: Vec<Arc<Event>>,
-    /// To be given as `before` for the next page; none on the last.
+    /// To be given as `before` for the next page; none on the last. A page that is short, or
+    /// empty, may have one: so much was looked at and no more.
     pub next: Option<EventId>,
+    /// How many events were left out because this version cannot read them.
+    pub unreadable: usize,
 }
 
 impl Page {
@@ -113,7 +137,7 @@ impl Page {
         let more = more || events.len() > limit;
         events.truncate(limit);
         let next = events.last().filter(|_| more).map(|event| event.id);
-        Self { events, next }
+        Self { events, next, unreadable: 0 }
     }
 }
 
@@ -122,6 +146,7 @@ impl From<Page> for Events {
         Self {
             events: page.events.into_iter().map(Arc::unwrap_or_clone).collect(),
             next: page.next,
+            unreadable: page.unreadable as u64,
         }
     }
 }
@@ -157,6 +182,7 @@ pub struct EventLog {
     store: Arc<dyn EventStore>,
     changes: Changes,
     state: Mutex<State>,
+    health: Health,
     arrived: Notify,
     written: Notify,
     recorded: AtomicU64,
@@ -169,49 +195,71 @@ struct State {
 }
 
 impl EventLog {
-    /// Begins to write to `store`; ids go on from the newest that it holds, if it answers.
+    /// Begins to write to `store`; ids go on from the newest that it holds.
     ///
-    /// The writer ends when the returned handle is aborted.
+    /// A store that does not answer at once holds nobody up: ids begin at the clock, and go on
+    /// from what it holds once it answers. The writer ends when the returned handle is aborted.
     pub async fn start(
         store: Arc<dyn EventStore>,
         changes: Changes,
         bounds: QueueBounds,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let newest = EventQuery { limit: 1, ..EventQuery::default() };
-        let last = match within(store.query(&newest)).await {
-            Ok(page) => page.events.first().map_or(EventId(0), |event| event.id),
-            Err(error) => {
-                tracing::warn!("ids of events begin at the clock: {error}");
-                EventId(0)
-            }
-        };
         let log = Arc::new(Self {
             store,
             changes,
-            state: Mutex::new(State { last, queue: Queue::new(bounds) }),
+            state: Mutex::new(State { last: EventId(0), queue: Queue::new(bounds) }),
+            health: Health::default(),
             arrived: Notify::new(),
             written: Notify::new(),
             recorded: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         });
-        let writer = tokio::spawn(write(log.clone()));
+        let knows_newest = log.learn_newest(START_PATIENCE).await.is_ok();
+        let writer = tokio::spawn(write(log.clone(), knows_newest));
         (log, writer)
+    }
+
+    async fn learn_newest(&self, patience: Duration) -> Result<(), StoreError> {
+        let newest = EventQuery { limit: 1, ..EventQuery::default() };
+        let page = self.noted(within(patience, self.store.query(&newest)).await)?;
+        if let Some(event) = page.events.first() {
+            let mut state = self.state();
+            state.last = state.last.max(event.id);
+        }
+        Ok(())
     }
 
     /// The newest events that `query` asks for, those that still wait for the store included.
     pub async fn query(&self, query: &EventQuery) -> Result<Page, StoreError> {
         // Looked at before the store: an event on its way is then seen twice, never not at all.
         let waiting = self.waiting(query);
-        let stored = within(self.store.query(query)).await?;
+        let stored = self.noted(within(STORE_TIMEOUT, self.store.query(query)).await)?;
         Ok(merge(waiting, stored, query.limit))
     }
 
     /// As [`Self::query`]; while the store is away, what still waits for it.
     pub async fn recent(&self, query: &EventQuery) -> Page {
-        match self.query(query).await {
-            Ok(page) => page,
-            Err(_) => Page::cut(self.waiting(query), query.limit, false),
-        }
+        self.query(query).await.unwrap_or_else(|_| self.not_yet_stored(query))
+    }
+
+    /// What `query` asks for among the events that wait for the store.
+    pub fn not_yet_stored(&self, query: &EventQuery) -> Page {
+        Page::cut(self.waiting(query), query.limit, false)
+    }
+
+    /// Who an agent connected as last, as far as the store can say at once.
+    pub async fn holder(&self, agent: &AgentName) -> Option<String> {
+        self.noted(within(HOLDER_PATIENCE, self.store.holder(agent)).await).ok().flatten()
+    }
+
+    /// How the store does, for metrics.
+    pub fn store_health(&self) -> StoreHealth {
+        self.health.read()
+    }
+
+    fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.health.note(answer.as_ref().err());
+        answer
     }
 
     /// The id given last.
@@ -240,6 +288,13 @@ impl EventLog {
             }
         })
         .await;
+    }
+
+    async fn append(&self, batch: &[Arc<Event>]) -> Result<(), StoreError> {
+        let began = Instant::now();
+        self.noted(within(STORE_TIMEOUT, self.store.append(batch)).await)?;
+        self.health.appended(began.elapsed());
+        Ok(())
     }
 
     fn waiting(&self, query: &EventQuery) -> Vec<Arc<Event>> {
@@ -303,20 +358,26 @@ fn clip_front(text: &mut String) {
 
 /// One page out of two that may overlap, newest first.
 fn merge(waiting: Vec<Arc<Event>>, stored: Page, limit: usize) -> Page {
-    let more = stored.next.is_some();
     let mut events = waiting;
+    // What is older than all that the store looked at is for the next page.
+    events.retain(|event| stored.next.is_none_or(|next| event.id >= next));
     events.extend(stored.events);
     events.sort_by_key(|event| Reverse(event.id));
     events.dedup_by_key(|event| event.id);
-    Page::cut(events, limit, more)
+    let page = Page::cut(events, limit, false);
+    Page { next: page.next.or(stored.next), unreadable: stored.unreadable, ..page }
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    tokio::time::timeout(STORE_TIMEOUT, call).await.unwrap_or(Err(StoreError::TimedOut))
+async fn within<T>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let late = StoreError::TimedOut { seconds: patience.as_secs() };
+    tokio::time::timeout(patience, call).await.unwrap_or(Err(late))
 }
 
 /// Hands batches to the store for as long as the task lives.
-async fn write(log: Arc<EventLog>) {
+async fn write(log: Arc<EventLog>, mut knows_newest: bool) {
     let mut failures = 0;
     loop {
         let batch = log.state().queue.batch(BATCH);
@@ -324,25 +385,20 @@ async fn write(log: Arc<EventLog>) {
             log.arrived.notified().await;
             continue;
         }
-        match within(log.store.append(&batch)).await {
-            Ok(()) => {
-                if std::mem::take(&mut failures) > 0 {
-                    tracing::info!("the event store takes events again");
-                }
-                let lost = log.state().queue.written();
-                if lost > 0 {
-                    log.record(lost_event(lost));
-                }
-                log.written.notify_waiters();
-            }
-            Err(error) => {
-                failures += 1;
-                if failures == 1 {
-                    tracing::warn!("events wait in memory: {error}");
-                }
-                tokio::time::sleep(pause_after(failures)).await;
-            }
+        if !knows_newest {
+            knows_newest = log.learn_newest(STORE_TIMEOUT).await.is_ok();
         }
+        if !knows_newest || log.append(&batch).await.is_err() {
+            failures += 1;
+            tokio::time::sleep(pause_after(failures)).await;
+            continue;
+        }
+        failures = 0;
+        let lost = log.state().queue.written();
+        if lost > 0 {
+            log.record(lost_event(lost));
+        }
+        log.written.notify_waiters();
     }
 }
 

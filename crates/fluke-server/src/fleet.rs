@@ -1,5 +1,6 @@
 //! The door for agents: who comes in, under which name, and into which session.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +11,15 @@ use fluke_model::message::{Hello, Welcome};
 use fluke_model::time::Timestamp;
 use fluke_wire::Refusal;
 use fluke_wire::server::Entry;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use crate::events::EventLog;
 use crate::outlets::Outlets;
 use crate::reconcile::Now;
 use crate::registry::{ClaimError, Registry};
 use crate::session::Session;
 use crate::source::Desired;
-use crate::trust::{Grant, Trust};
+use crate::trust::{Grant, Trust, token_in_words, token_of_words};
 
 /// Lets agents in and gives each its session.
 pub struct Fleet {
@@ -29,12 +31,16 @@ pub struct Fleet {
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// Where what comes of sessions goes.
     pub outlets: Outlets,
+    /// What happened, also before this server was started.
+    pub events: Arc<EventLog>,
     /// How often agents are checked.
     pub poll_interval: Duration,
     /// How often each side says that it is here.
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// Held by every session until it has said all it has to say; nothing is ever sent.
+    pub open: mpsc::Sender<Infallible>,
 }
 
 impl fluke_wire::server::Fleet for Fleet {
@@ -67,6 +73,7 @@ impl fluke_wire::server::Fleet for Fleet {
             self.refused(Some(&hello), from, &why);
             return Err(Refusal::Forbidden(why));
         }
+        self.check_holder(&grant, &hello, from).await?;
         let id = SessionId(random());
         let valid = |label: Option<&str>| self.trust.has_label(label);
         let now = Now::read();
@@ -93,16 +100,46 @@ impl fluke_wire::server::Fleet for Fleet {
             hello,
             seat,
             nudged,
+            token: token_in_words(grant.label()),
             desired: self.desired.clone(),
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
         };
-        Ok(Entry { welcome, run: Box::new(move |link| Box::pin(session.run(link))) })
+        let open = self.open.clone();
+        let run = move |link| {
+            let run = async move {
+                session.run(link).await;
+                drop(open);
+            };
+            Box::pin(run) as _
+        };
+        Ok(Entry { welcome, run: Box::new(run) })
     }
 }
 
 impl Fleet {
+    /// A name that was known under another token before this server was started is not handed
+    /// over. An event store that is away holds up nobody.
+    async fn check_holder(
+        &self,
+        grant: &Grant,
+        hello: &Hello,
+        from: Option<SocketAddr>,
+    ) -> Result<(), Refusal> {
+        if self.registry.knows(&hello.name) {
+            return Ok(());
+        }
+        let Some(holder) = self.events.holder(&hello.name).await else { return Ok(()) };
+        let known_under = token_of_words(&holder);
+        if known_under == grant.label() || !self.trust.has_label(known_under) {
+            return Ok(());
+        }
+        let why = ClaimError::OtherToken(hello.name.clone()).to_string();
+        self.refused(Some(hello), from, &why);
+        Err(Refusal::Forbidden(why))
+    }
+
     fn refused(&self, hello: Option<&Hello>, from: Option<SocketAddr>, why: &str) {
         let now = Timestamp::from(std::time::SystemTime::now());
         let from = from.map_or("an unknown address".to_string(), |from| from.to_string());

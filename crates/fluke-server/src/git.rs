@@ -8,6 +8,7 @@ mod command;
 mod error;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod key;
 mod objects;
 mod tree;
 mod url;
@@ -53,6 +54,8 @@ pub struct GitConfig {
     pub ssh_key_file: Option<PathBuf>,
     /// The hosts that SSH trusts; the user's own list where none is given.
     pub known_hosts_file: Option<PathBuf>,
+    /// Certificates of the CAs that HTTPS trusts; the system's where none are given.
+    pub ca_file: Option<PathBuf>,
     /// Where the mirror is kept; nothing else may be in it.
     pub cache_dir: PathBuf,
     /// How long the remote may take to answer.
@@ -71,6 +74,7 @@ impl GitConfig {
             credentials: None,
             ssh_key_file: None,
             known_hosts_file: None,
+            ca_file: None,
             cache_dir: cache_dir.into(),
             timeout: Self::TIMEOUT,
         }
@@ -151,14 +155,19 @@ impl Mirror {
         }
     }
 
-    /// Fetches the newest commit, lists its files and reads those that match `ahead` in advance.
-    pub async fn checkout(&mut self, ahead: &GlobMatcher) -> Result<Checkout, GitError> {
-        let checkout = match self.try_checkout(ahead).await {
+    /// Fetches the newest commit, lists its files and reads those that match `ahead` in advance;
+    /// none, and nothing is read, if it is the one that is `known`.
+    pub async fn checkout(
+        &mut self,
+        ahead: &GlobMatcher,
+        known: Option<&CommitId>,
+    ) -> Result<Option<Checkout>, GitError> {
+        let checkout = match self.try_checkout(ahead, known).await {
             Err(error) if error.may_be_the_mirror() && !self.made_anew => {
                 tracing::warn!(%error, "making the Git mirror anew");
                 self.use_format_of(&error);
                 self.remove().await?;
-                self.try_checkout(ahead).await
+                self.try_checkout(ahead, known).await
             }
             done => done,
         };
@@ -194,7 +203,11 @@ impl Mirror {
         }
     }
 
-    async fn try_checkout(&mut self, ahead: &GlobMatcher) -> Result<Checkout, GitError> {
+    async fn try_checkout(
+        &mut self,
+        ahead: &GlobMatcher,
+        known: Option<&CommitId>,
+    ) -> Result<Option<Checkout>, GitError> {
         self.prepare().await?;
         let mirror = self.directory();
         let first = !self.mirror_path().join("HEAD").exists();
@@ -223,6 +236,10 @@ impl Mirror {
             url,
             &refspec,
         ];
+        if self.fetches == 0 && self.is_littered() {
+            // By runs before this one, each too short to tidy up.
+            self.fetches = TIDY_AFTER;
+        }
         let limit = self.config.timeout * if first { PATIENCE } else { 1 };
         let fetched = self.run("fetch from", arguments, limit).await?;
         match self.succeeded("fetch from", fetched) {
@@ -230,26 +247,36 @@ impl Mirror {
             done => done?,
         };
         self.fetches += 1;
-        self.list(ahead.clone()).await
+        self.list(ahead.clone(), known.cloned()).await
     }
 
-    async fn list(&self, ahead: GlobMatcher) -> Result<Checkout, GitError> {
+    async fn list(
+        &self,
+        ahead: GlobMatcher,
+        known: Option<CommitId>,
+    ) -> Result<Option<Checkout>, GitError> {
         let store = self.store.clone();
         let listed = tokio::task::spawn_blocking(move || {
             let commit = lock(&store).commit(TIP)?;
+            if known.is_some_and(|known| known.as_str() == commit.id) {
+                return Ok(None);
+            }
             let tree = GitTree::list(&store, &commit)?;
             tree.prefetch(|path| ahead.is_match(path))?;
-            Ok::<(Commit, GitTree), ReadError>((commit, tree))
+            Ok::<Option<(Commit, GitTree)>, ReadError>(Some((commit, tree)))
         });
         let listed = listed.await.map_err(|error| self.damaged(error.to_string()))?;
-        let (commit, tree) = listed.map_err(|error| match error {
+        let listed = listed.map_err(|error| match error {
             ReadError::TooLarge(_) => {
                 GitError::TooLarge { remote: self.config.url.clone(), detail: error.to_string() }
             }
             _ => self.damaged(error.to_string()),
         })?;
-        let parents = commit.parents.iter().map(CommitId::new).collect();
-        Ok(Checkout { commit: CommitId::new(&commit.id), parents, tree })
+        Ok(listed.map(|(commit, tree)| Checkout {
+            commit: CommitId::new(&commit.id),
+            parents: commit.parents.iter().map(CommitId::new).collect(),
+            tree,
+        }))
     }
 
     /// Makes sure of the directory that every `git` runs in, and of its settings.
@@ -300,7 +327,14 @@ impl Mirror {
             branch: &self.config.branch,
             mirror: &mirror,
         };
-        Err(attempt.failed(&done.stderr))
+        Err(match (attempt.failed(&done.stderr), &self.config.ssh_key_file) {
+            (GitError::Authentication { remote, detail }, Some(file))
+                if self.config.url.transport() == Transport::Ssh =>
+            {
+                GitError::Authentication { remote, detail: key::problem(file).unwrap_or(detail) }
+            }
+            (error, _) => error,
+        })
     }
 
     /// Why the branch is not there: told from an empty repository, with what there is instead.
@@ -333,6 +367,13 @@ impl Mirror {
                 _ => {}
             }
         }
+    }
+
+    /// Whether many objects lie about that are in no pack, or many packs.
+    fn is_littered(&self) -> bool {
+        let objects = self.mirror_path().join("objects");
+        let count = |path: PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
+        count(objects.join("pack")) + count(objects) > TIDY_AFTER as usize
     }
 
     fn mirror_path(&self) -> PathBuf {

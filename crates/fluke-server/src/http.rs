@@ -33,13 +33,16 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::alert::Alerter;
 use crate::changes::Changes;
+use crate::complaints::Complaints;
 use crate::events::EventLog;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::Desired;
+use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use problem::Problem;
+use serve::Connection;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -48,6 +51,8 @@ pub use socket::{LocalSocket, SocketError};
 const MAX_REQUESTS: usize = 512;
 /// Pushes that are read at the same time: anybody may send a body, and a large one.
 const MAX_WEBHOOKS: usize = 16;
+/// Calls with wrong tokens that wait for their answer: they must not take the others' places.
+const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
 const MAX_STREAMS: usize = 256;
 /// For one answer to begin.
@@ -73,6 +78,8 @@ pub struct Parts {
     pub alerter: Option<Arc<Alerter>>,
     /// Who may come in over the network.
     pub api_tokens: Arc<ApiTokens>,
+    /// Who showed wrong tokens.
+    pub strikes: Strikes,
     /// What pushes are signed with.
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
@@ -87,6 +94,8 @@ struct Shared {
     parts: Parts,
     requests: Arc<Semaphore>,
     webhooks: Semaphore,
+    waiting: Semaphore,
+    complaints: Complaints,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -99,6 +108,8 @@ impl App {
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
+            waiting: Semaphore::new(MAX_WAITING),
+            complaints: Complaints::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))
@@ -166,7 +177,15 @@ fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn no_such_path(uri: Uri) -> Problem {
+async fn no_such_path(State(app): State<App>, request: Request) -> Problem {
+    let uri = request.uri();
+    if uri.path().starts_with("/fluke.v1.")
+        && let Some(from) = request.extensions().get::<Connection>().and_then(|from| from.from)
+    {
+        let why =
+            "an agent calls at the port for people; its `server_url` must lead to `listen_grpc`";
+        app.0.complaints.make(from, why);
+    }
     Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path))
 }
 

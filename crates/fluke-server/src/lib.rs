@@ -13,11 +13,13 @@ pub mod git;
 pub mod source;
 pub mod webhook;
 
+mod complaints;
 pub mod fleet;
 pub mod reconcile;
 pub mod reconciles;
 pub mod registry;
 pub mod session;
+pub mod strikes;
 pub mod tls;
 pub mod trust;
 

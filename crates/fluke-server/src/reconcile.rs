@@ -79,6 +79,11 @@ pub enum Input {
     Wanted(Wanted),
     /// It said something.
     Message(ToServer),
+    /// The snapshot that it was to be sent is too large for any agent.
+    Unsendable {
+        /// In words.
+        why: String,
+    },
     /// The [`Machine::deadline`] has come, or something waits to be begun.
     Wake,
     /// Its stream closed.
@@ -154,6 +159,8 @@ pub struct Machine {
     under_way: Option<Box<Record>>,
     /// As `last_seen`, by the clock that never jumps.
     heard: Instant,
+    /// The snapshot that cannot be sent, and why.
+    unsendable: Option<(Hash256, Box<str>)>,
 }
 
 #[derive(Debug)]
@@ -220,7 +227,13 @@ impl Machine {
             newest_record: RecordId(0),
             under_way: None,
             heard: now.instant,
+            unsendable: None,
         }
+    }
+
+    /// The same agent, as if it had never been heard of.
+    pub fn anew(&self, now: Now) -> Self {
+        Self::new(self.hello.clone(), self.poll_interval, now)
     }
 
     /// The agent's name.
@@ -259,7 +272,8 @@ impl Machine {
 
     /// When to wake it with [`Input::Wake`]; none while it waits for the agent.
     pub fn deadline(&self) -> Option<Instant> {
-        let (Phase::Resting, Some(_), Some(board)) = (&self.phase, &self.session, &self.board)
+        let (Phase::Resting, Some(_), Some(board), None) =
+            (&self.phase, &self.session, &self.board, &self.unsendable)
         else {
             return None;
         };
@@ -276,6 +290,7 @@ impl Machine {
             }
             Input::Wanted(wanted) => self.want(wanted, now, &mut effects),
             Input::Message(message) => self.hear(message, now, &mut effects),
+            Input::Unsendable { why } => self.cannot_send(why, now, &mut effects),
             Input::Wake => {}
             Input::Disconnected { why } => self.disconnected(&why, now, &mut effects),
         }
@@ -345,6 +360,7 @@ impl Machine {
 
     fn adopt(&mut self, wanted: Wanted, now: Now, effects: &mut Vec<Effect>) {
         let Wanted { commit, snapshot } = wanted;
+        let can_be_sent = self.unsendable.take_if(|(hash, _)| *hash != snapshot.hash()).is_some();
         match &mut self.board {
             Some(board) if board.snapshot.hash() == snapshot.hash() => {
                 board.commit = commit;
@@ -356,6 +372,9 @@ impl Machine {
                 self.say_what_is_gone(&before, now, effects);
             }
             None => self.board = Some(Board::new(commit, snapshot)),
+        }
+        if can_be_sent {
+            effects.push(Effect::Record(self.event(EventKind::CheckRecovered, now)));
         }
         self.waiting.commit = true;
         // What was to be looked at has other numbers now, or none.
@@ -371,6 +390,28 @@ impl Machine {
             }
             cycle.request.into_iter().for_each(|request| self.waiting.requests.push_front(request));
         }
+    }
+
+    /// Nothing can be asked of the agent before another snapshot comes; it keeps what it has.
+    fn cannot_send(&mut self, why: String, now: Now, effects: &mut Vec<Effect>) {
+        let Some(board) = &self.board else { return };
+        self.unsendable = Some((board.snapshot.hash(), why.as_str().into()));
+        if let Some(session) = &mut self.session {
+            session.held = None;
+        }
+        if let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting)
+            && let Some(request) = cycle.request
+        {
+            effects.push(ended(request, Some(why.clone())));
+        }
+        let mut event = self.event(EventKind::CheckFailed, now);
+        event.output = Some(why);
+        effects.push(Effect::Record(event));
+    }
+
+    /// Why nothing can be asked of the agent, if that is so.
+    pub fn error(&self) -> Option<&str> {
+        self.unsendable.as_ref().map(|(_, why)| &**why)
     }
 
     /// A drift whose task is gone is over, as far as fluke goes, and is taken back if it was told.

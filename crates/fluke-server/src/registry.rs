@@ -120,6 +120,11 @@ impl Registry {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).seats.get(name).cloned()
     }
 
+    /// Whether there is, or was not long ago, an agent of that name.
+    pub fn knows(&self, name: &AgentName) -> bool {
+        self.find(name.as_str()).is_some()
+    }
+
     /// Every known name, in order.
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
@@ -194,13 +199,23 @@ impl Agents {
 
 impl Seat {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A machine's step either returns or the process is broken; its state stays usable.
+        // Whose step panicked is started anew by its session.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_worth_keeping(&self, now: Now) -> bool {
         let inner = self.lock();
         inner.holder.is_some() || inner.machine.silent_for(now) < REMEMBERED
+    }
+
+    /// Forgets what is known of the agent, whose machine failed; one cycle tells it again.
+    pub fn start_anew(&self, session: SessionId, now: Now) {
+        let mut inner = self.lock();
+        if inner.holder.as_ref().is_some_and(|holder| holder.session != session) {
+            return;
+        }
+        inner.holder = None;
+        inner.machine = inner.machine.anew(now);
     }
 
     /// Steps the machine on behalf of `session`; none if the seat has passed to another one.

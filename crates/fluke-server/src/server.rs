@@ -1,5 +1,6 @@
 //! Puts the server together, starts it, and stops it in order.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,13 +10,14 @@ use std::time::Duration;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::alert::{AlertSettings, Alerter, AlerterError};
 use crate::changes::{Change, Changes};
 use crate::events::memory::{MemoryBounds, MemoryStore};
-use crate::events::{EventLog, QueueBounds};
+use crate::events::redis::{RedisSettings, RedisStore};
+use crate::events::{EventLog, EventStore, QueueBounds};
 use crate::fleet::Fleet;
 use crate::http::auth::ApiTokens;
 use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket};
@@ -23,6 +25,7 @@ use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::{Source, SourceConfig, SourceHandle};
+use crate::strikes::Strikes;
 use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
 use crate::trust::{Grant, Trust};
 
@@ -55,12 +58,24 @@ pub struct Settings {
     pub default_policy: Policy,
     /// Whom drift is told to.
     pub alert_webhook: Option<Secret>,
-    /// How much history each agent has.
-    pub max_events_per_agent: usize,
+    /// Where history is kept.
+    pub history: History,
     /// How both listeners speak.
     pub tls: TlsSettings,
     /// How often each side of a stream says that it is here.
     pub heartbeat: Duration,
+}
+
+/// Where history is kept.
+#[derive(Debug, Clone)]
+pub enum History {
+    /// In memory, until the process ends.
+    Memory {
+        /// How many events of each agent.
+        max_events_per_agent: usize,
+    },
+    /// In Redis, until its time is up.
+    Redis(RedisSettings),
 }
 
 /// How listeners speak.
@@ -123,6 +138,8 @@ pub struct Server {
     alerter: Option<Arc<Alerter>>,
     stopping: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
+    /// Closed when the last session has ended.
+    sessions: mpsc::Receiver<Infallible>,
     loops: Vec<JoinHandle<()>>,
 }
 
@@ -140,7 +157,7 @@ impl Server {
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let doors = Doors::open(&settings).await?;
         let changes = Changes::default();
-        let (events, event_writer) = start_events(&settings, &changes).await;
+        let (events, event_writer) = start_events(&settings.history, &changes).await;
         let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
         let (source, handle) =
             Source::new(settings.source, loader, settings.default_policy, events.clone());
@@ -158,6 +175,7 @@ impl Server {
         let api_tokens = settings.api_tokens.iter().map(Secret::expose);
         let api_tokens = Arc::new(ApiTokens::new(api_tokens));
         let (stopping, stopped) = watch::channel(false);
+        let (open, sessions) = mpsc::channel(1);
         let fleet = Fleet {
             trust: trust.clone(),
             registry: registry.clone(),
@@ -168,9 +186,11 @@ impl Server {
                 reconciles: reconciles.clone(),
                 changes: changes.clone(),
             },
+            events: events.clone(),
             poll_interval: settings.poll_interval,
             heartbeat: settings.heartbeat,
             stopping: stopped.clone(),
+            open,
         };
         let pushes = handle.clone();
         let app = App::new(Parts {
@@ -183,16 +203,18 @@ impl Server {
             changes: changes.clone(),
             alerter: alerter.clone(),
             api_tokens: api_tokens.clone(),
+            strikes: Strikes::default(),
             webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
             default_policy: settings.default_policy,
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
         let listeners = doors.serve(fleet, app, &stopped);
-        let loops = vec![
+        let mut loops = vec![
             tokio::spawn(source.run()),
             tokio::spawn(tell_of_source(handle.clone(), changes.clone())),
             event_writer,
         ];
+        loops.extend(certificates.clone().map(|in_use| tokio::spawn(in_use.keep_fresh())));
         Ok(Self {
             grpc,
             http,
@@ -206,6 +228,7 @@ impl Server {
             alerter,
             stopping,
             listeners,
+            sessions,
             loops,
         })
     }
@@ -217,12 +240,14 @@ impl Server {
     }
 
     /// Lets agents go (they come back at once), ends requests, and sends what is left to say.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stopping.send_replace(true);
         for listener in self.listeners {
             // A listener that panicked has stopped as well.
             let _ = listener.await;
         }
+        // A stream may be over before its session has recorded that it is.
+        let _ = tokio::time::timeout(LAST_WORDS, self.sessions.recv()).await;
         if let Some(alerter) = &self.alerter {
             let left = alerter.close(LAST_WORDS).await;
             if left > 0 {
@@ -271,10 +296,14 @@ impl Doors {
     }
 }
 
-async fn start_events(settings: &Settings, changes: &Changes) -> (Arc<EventLog>, JoinHandle<()>) {
-    let events_per_agent = settings.max_events_per_agent;
-    let bounds = MemoryBounds { events_per_agent, ..MemoryBounds::default() };
-    let store = Arc::new(MemoryStore::new(bounds));
+async fn start_events(history: &History, changes: &Changes) -> (Arc<EventLog>, JoinHandle<()>) {
+    let store: Arc<dyn EventStore> = match history {
+        &History::Memory { max_events_per_agent: events_per_agent } => {
+            let bounds = MemoryBounds { events_per_agent, ..MemoryBounds::default() };
+            Arc::new(MemoryStore::new(bounds))
+        }
+        History::Redis(settings) => Arc::new(RedisStore::new(settings.clone())),
+    };
     EventLog::start(store, changes.clone(), QueueBounds::default()).await
 }
 

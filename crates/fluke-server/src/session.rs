@@ -3,13 +3,16 @@
 //! Makes no decision of its own but one: an agent that has been silent for three heartbeats is
 //! gone.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fluke_model::event::EventKind;
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, ToAgent, ToServer};
 use fluke_wire::Refusal;
-use fluke_wire::server::Link;
+use fluke_wire::server::{Link, SendError};
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -32,6 +35,8 @@ pub struct Session {
     pub seat: Arc<Seat>,
     /// Says that something waits in the machine; closed when the seat passes to another session.
     pub nudged: mpsc::Receiver<()>,
+    /// Which token it came with, in words.
+    pub token: String,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// Where what comes of it goes.
@@ -48,26 +53,39 @@ enum End {
     Lost(String),
     /// The server stops.
     Stopping,
+    /// Something in the server panicked.
+    Failed,
     /// The agent has a newer session.
     Replaced,
 }
 
 impl Session {
-    /// Runs until the stream ends, the agent falls silent, or the server stops.
+    /// Runs until the stream ends, the agent falls silent, or the server stops. Whatever happens
+    /// in there, the agent is known to be gone afterwards, and may come back.
     pub async fn run(mut self, mut link: Link) {
-        let end = self.converse(&mut link).await;
+        let conversing = AssertUnwindSafe(self.converse(&mut link)).catch_unwind().await;
+        let end = conversing.unwrap_or_else(|_| {
+            tracing::error!(agent = %self.hello.name, "fluke itself failed; please report it");
+            End::Failed
+        });
         let why = match &end {
             End::Lost(why) => why.clone(),
             End::Stopping => "the server is stopping".to_string(),
+            End::Failed => "the server failed on this agent; see its log".to_string(),
             End::Replaced => return,
         };
-        if matches!(end, End::Stopping) {
-            link.close(Refusal::Unavailable(why.clone()));
+        match end {
+            End::Stopping => link.close(Refusal::Unavailable(why.clone())),
+            // Not "come back at once": it may well happen again.
+            End::Failed => link.close(Refusal::Invalid(why.clone())),
+            End::Lost(_) | End::Replaced => {}
         }
-        if let Some((effects, _)) =
-            self.seat.step(self.id, Input::Disconnected { why }, Now::read())
-        {
-            self.record(effects);
+        let leave = || {
+            let left = self.seat.step(self.id, Input::Disconnected { why }, Now::read());
+            left.map(|(effects, _)| self.record(effects))
+        };
+        if catch_unwind(AssertUnwindSafe(leave)).is_err() {
+            self.seat.start_anew(self.id, Now::read());
         }
     }
 
@@ -132,25 +150,55 @@ impl Session {
         link: &Link,
         patience: Duration,
     ) -> Result<Option<Instant>, End> {
-        let is_news = changes_what_is_known(&input);
-        let Some((effects, wake)) = self.seat.step(self.id, input, Now::read()) else {
-            return Err(End::Replaced);
-        };
-        if is_news {
-            self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
-        }
-        for message in self.record(effects) {
-            match timeout(patience, link.outgoing.send(message)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(End::Lost(error.to_string())),
-                Err(_) => return Err(End::Lost("the agent does not read".into())),
+        let mut next = Some(input);
+        let mut wake = None;
+        while let Some(input) = next.take() {
+            let is_news = changes_what_is_known(&input);
+            let Some((effects, deadline)) = self.seat.step(self.id, input, Now::read()) else {
+                return Err(End::Replaced);
+            };
+            wake = deadline;
+            if is_news {
+                self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
             }
+            let unsendable = self.send(self.record(effects), link, patience).await?;
+            next = unsendable.map(|why| Input::Unsendable { why });
         }
         Ok(wake)
     }
 
+    /// Sends all of it; if the snapshot among it is too large for any agent, all but that and
+    /// what speaks of it, and says why.
+    async fn send(
+        &self,
+        messages: Vec<ToAgent>,
+        link: &Link,
+        patience: Duration,
+    ) -> Result<Option<String>, End> {
+        let mut unsendable = None;
+        for message in messages {
+            if unsendable.is_some() && matches!(message, ToAgent::Check { .. }) {
+                continue;
+            }
+            match timeout(patience, link.outgoing.send(message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error @ SendError::TooLarge { .. })) => unsendable = Some(error.to_string()),
+                Ok(Err(error)) => return Err(End::Lost(error.to_string())),
+                Err(_) => return Err(End::Lost("the agent does not read".into())),
+            }
+        }
+        Ok(unsendable)
+    }
+
     /// Does everything but the sending; gives back what is to be sent.
-    fn record(&self, effects: Vec<Effect>) -> Vec<ToAgent> {
+    fn record(&self, mut effects: Vec<Effect>) -> Vec<ToAgent> {
+        for effect in &mut effects {
+            if let Effect::Record(event) = effect
+                && event.kind == EventKind::AgentConnected
+            {
+                event.by = Some(self.token.clone());
+            }
+        }
         self.outlets.take(&self.hello.name, effects)
     }
 }
@@ -159,7 +207,9 @@ impl Session {
 fn changes_what_is_known(input: &Input) -> bool {
     match input {
         Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
-        Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) => true,
+        Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) | Input::Unsendable { .. } => {
+            true
+        }
         _ => false,
     }
 }
@@ -176,3 +226,6 @@ async fn at(instant: Option<Instant>) {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,9 +191,7 @@ impl Source {
                 self.track.announced(commit);
             }
             if let Err(error) = self.look(poked, began).await {
-                let event = self.track.failed(error.to_string(), now());
-                tracing::warn!(%error, "the source cannot be read");
-                event.into_iter().for_each(|event| self.events.record(event));
+                self.note_failure(&error);
             }
             let pause = self.track.pause(now(), self.is_watched());
             self.publish_status();
@@ -249,6 +247,11 @@ impl Source {
             let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
             let mut loaded = loader.load(files.tree());
             loaded.diagnostics.extend(files.warnings());
+            let had = before.as_ref().map_or(0, |before| before.model.tasks.len());
+            let has_none = loaded.model.as_ref().is_some_and(|model| model.tasks.is_empty());
+            if had > 0 && has_none {
+                loaded.diagnostics.push(about_file("", Severity::Warning, nothing_left(had)));
+            }
             if files.is_damaged() {
                 return None;
             }
@@ -289,14 +292,28 @@ impl Source {
         };
         event.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         let commit = event.commit.as_ref().map(CommitId::short).unwrap_or_default();
+        let how = event.output.as_deref();
         match event.kind {
-            EventKind::CommitAccepted => tracing::info!(commit, "commit in force"),
-            _ => tracing::warn!(commit, errors = event.diagnostics.len(), "commit rejected"),
+            EventKind::CommitAccepted => tracing::info!(commit, how, "commit in force"),
+            _ => tracing::warn!(commit, errors = event.diagnostics.len(), how, "commit rejected"),
         }
         // Before anybody acts on it, so that history tells the cause first.
         self.events.record(event);
         if let Some(desired) = desired {
             self.desired.send_replace(Some(Arc::new(desired)));
+        }
+    }
+
+    /// Each trouble is said once, however often it is met.
+    fn note_failure(&mut self, error: &LookError) {
+        let text = error.to_string();
+        let is_news = self.track.status().error.as_ref() != Some(&text);
+        match is_news {
+            true => tracing::warn!(%error, "the source cannot be read; what is in force stays"),
+            false => tracing::debug!(%error, "the source still cannot be read"),
+        }
+        if let Some(event) = self.track.failed(text, now()) {
+            self.events.record(event);
         }
     }
 
@@ -347,10 +364,10 @@ async fn see_git(
     if !poked && track.has_seen_any() && track.knows(&mirror.tip().await?) {
         return Ok(Seen::Unchanged);
     }
-    let checkout = mirror.checkout(manifests).await?;
-    if track.knows(&checkout.commit) {
+    let known = track.status().last_seen.as_ref();
+    let Some(checkout) = mirror.checkout(manifests, known).await? else {
         return Ok(Seen::Unchanged);
-    }
+    };
     let (commit, parents) = (checkout.commit, checkout.parents);
     Ok(Seen::New { commit, parents, files: Files::Git(checkout.tree) })
 }
@@ -404,6 +421,14 @@ pub fn left_out(skipped: &[String]) -> Vec<Diagnostic> {
         warnings.push(about_file("", Severity::Warning, message));
     }
     warnings
+}
+
+/// Taken as it is said, since a commit says it; but seldom meant.
+fn nothing_left(had: usize) -> String {
+    format!(
+        "no task is left of {had}: nothing on any host is kept, and nothing is undone; if that is \
+         not meant, look at `manifest_glob` and at what the commit deletes"
+    )
 }
 
 fn about_file(file: &str, severity: Severity, message: String) -> Diagnostic {

@@ -3,6 +3,7 @@
 //! A certificate comes from files, which are read again when they change, or from a CA of the
 //! server's own, which is made on first start. TLS 1.2 and 1.3 only.
 
+mod complaint;
 mod listener;
 mod own;
 mod x509;
@@ -28,6 +29,11 @@ pub use own::own_names;
 
 /// How often files are looked at, at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often they are looked at while nobody connects.
+const LOOK_ANYWAY: Duration = Duration::from_secs(30);
+/// How long before its end a certificate that nobody renewed is warned of, and how often.
+const LATE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+const WARN_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// The largest file that is taken for a certificate or a key.
 const MAX_PEM: u64 = 1024 * 1024;
 
@@ -62,6 +68,15 @@ pub enum TlsError {
         file: PathBuf,
         /// What was found.
         reason: String,
+    },
+    /// A key that asks for a passphrase.
+    #[error(
+        "the private key in {} is encrypted, and nobody is here to type its passphrase; write it \
+         without one (`openssl pkey -in KEY -out KEY.plain`) and let its mode protect it", .file.display()
+    )]
+    Encrypted {
+        /// Which file.
+        file: PathBuf,
     },
     /// A certificate that TLS libraries refuse.
     #[error(
@@ -109,6 +124,18 @@ pub enum TlsError {
     },
 }
 
+/// The fingerprint of the CA that a server has made in `directory`; none before its first start.
+pub fn own_ca_fingerprint(directory: &Path) -> Result<Option<Hash256>, TlsError> {
+    let file = directory.join(own::CERTIFICATE);
+    if let Ok(false) = file.try_exists() {
+        return Ok(None);
+    }
+    let pem = read_pem("certificate", &file)?;
+    let certificate = CertificateDer::from_pem_slice(&pem)
+        .map_err(|error| not_pem("certificate", &file, error))?;
+    Ok(Some(Hash256::of(&certificate)))
+}
+
 /// What is spoken above TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaks {
@@ -140,8 +167,11 @@ struct Current {
     looked: Instant,
 }
 
-/// Both files' times and sizes.
-type Stamp = [(SystemTime, u64); 2];
+/// What tells a file from the one that was there before, also behind a link that now leads
+/// elsewhere: device, number, times of content and of everything else, size.
+type FileStamp = (u64, u64, [i64; 4], u64);
+/// Both files.
+type Stamp = [FileStamp; 2];
 
 impl Certificates {
     /// Takes certificate and key from files.
@@ -211,6 +241,23 @@ impl Certificates {
         }
     }
 
+    /// Looks for a newer certificate now and then, also when nobody connects, and warns while the
+    /// one in use is about to expire.
+    pub async fn keep_fresh(self: Arc<Self>) {
+        let mut warned: Option<Instant> = None;
+        loop {
+            tokio::time::sleep(LOOK_ANYWAY).await;
+            let certificates = self.clone();
+            // A panic in there is told by the runtime, and the next look may go better.
+            let _ = tokio::task::spawn_blocking(move || certificates.refresh()).await;
+            let (until, left) = (self.valid_until(), self.current().validity.left(now()));
+            if left < LATE && warned.is_none_or(|at| at.elapsed() >= WARN_AGAIN) {
+                warned = Some(Instant::now());
+                tracing::warn!(%until, "the TLS certificate expires soon; agents and people will be refused");
+            }
+        }
+    }
+
     fn newer(&self) -> Result<Option<(Arc<CertifiedKey>, Validity)>, TlsError> {
         match &self.origin {
             Origin::Own(ca) if ca.is_due(&self.current().validity, now()) => ca.issue().map(Some),
@@ -250,8 +297,10 @@ impl ResolvesServerCert for Certificates {
 
 fn stamp(files: &TlsFiles) -> Option<Stamp> {
     let look = |file: &Path| {
-        let metadata = std::fs::metadata(file).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::metadata(file).ok()?;
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some((found.dev(), found.ino(), times, found.len()))
     };
     Some([look(&files.cert_file)?, look(&files.key_file)?])
 }
@@ -266,6 +315,9 @@ fn load(files: &TlsFiles) -> Result<(Arc<CertifiedKey>, Validity), TlsError> {
         return Err(not_pem("certificate", &files.cert_file, nothing));
     }
     let key = read_pem("private key", &files.key_file)?;
+    if is_encrypted(&key) {
+        return Err(TlsError::Encrypted { file: files.key_file.clone() });
+    }
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|error| not_pem("private key", &files.key_file, error))?;
     let unusable = |reason| TlsError::Unusable { file: files.cert_file.clone(), reason };
@@ -291,6 +343,13 @@ fn load(files: &TlsFiles) -> Result<(Arc<CertifiedKey>, Validity), TlsError> {
             "the TLS certificate is not valid yet; check the clock");
     }
     Ok((Arc::new(certified), validity))
+}
+
+/// `ENCRYPTED PRIVATE KEY`, or a header of an older kind of key that says so.
+fn is_encrypted(pem: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(pem);
+    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+        || text.lines().any(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"))
 }
 
 /// The one mistake that many an `openssl req` recipe leads to deserves plain words.

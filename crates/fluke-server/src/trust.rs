@@ -3,15 +3,16 @@
 //! A token is not a name: a grant says which names and labels its holder may claim. Tokens are
 //! kept as hashes and compared in constant time.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use fluke_model::label::Labels;
 use fluke_model::message::Hello;
 use fluke_model::secret::SecretDigest;
 use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::strikes::{Strike, Strikes};
 
 /// What one token lets its holder be.
 #[derive(Debug, Clone)]
@@ -82,18 +83,28 @@ impl Grant {
     }
 }
 
+/// What history calls a token: by the label of its block, which is no secret.
+pub fn token_in_words(label: Option<&str>) -> String {
+    label.map_or("a bare token".into(), |label| format!("token {label}"))
+}
+
+/// The label of the block that [`token_in_words`] spoke of.
+pub fn token_of_words(words: &str) -> Option<&str> {
+    words.strip_prefix("token ")
+}
+
 /// All tokens that are valid now; can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Trust {
     grants: RwLock<Arc<[Arc<Grant>]>>,
-    strikes: Mutex<Strikes>,
+    strikes: Strikes,
 }
 
 impl Trust {
     /// Trusts the holders of these.
     pub fn new(grants: Vec<Grant>) -> Self {
         let grants = grants.into_iter().map(Arc::new).collect();
-        Self { grants: RwLock::new(grants), strikes: Mutex::default() }
+        Self { grants: RwLock::new(grants), strikes: Strikes::default() }
     }
 
     /// From now on trusts these and no others; sessions that are open stay open.
@@ -126,55 +137,7 @@ impl Trust {
 
     /// Notes a wrong token from this address.
     pub fn strike(&self, from: Option<IpAddr>, now: Instant) -> Strike {
-        let Some(from) = from else { return Strike { count: 1, wait: Duration::ZERO } };
-        self.strikes.lock().unwrap_or_else(PoisonError::into_inner).add(from, now)
-    }
-}
-
-/// What a wrong token comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Strike {
-    /// The how-manyth of this address.
-    pub count: u32,
-    /// How long to let it wait for its answer.
-    pub wait: Duration,
-}
-
-impl Strike {
-    /// Whether it is worth a line of history: the first, the second, the fourth and so on, so
-    /// that a flood of them does not wash everything else away.
-    pub fn is_notable(self) -> bool {
-        self.count.is_power_of_two()
-    }
-}
-
-/// Wrong tokens per address, as far back as it matters.
-#[derive(Debug, Default)]
-struct Strikes {
-    by_address: HashMap<IpAddr, (u32, Instant)>,
-}
-
-impl Strikes {
-    const REMEMBERED: usize = 10_000;
-    const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
-    const LONGEST: Duration = Duration::from_secs(10);
-
-    fn add(&mut self, from: IpAddr, now: Instant) -> Strike {
-        if self.by_address.len() >= Self::REMEMBERED {
-            self.by_address.retain(|_, (_, last)| now - *last < Self::FORGIVEN_AFTER);
-        }
-        if self.by_address.len() >= Self::REMEMBERED && !self.by_address.contains_key(&from) {
-            // Too many to tell apart: all wait, and none has a number of its own.
-            return Strike { count: 3, wait: Self::LONGEST };
-        }
-        let (count, last) = self.by_address.entry(from).or_insert((0, now));
-        if now - *last >= Self::FORGIVEN_AFTER {
-            *count = 0;
-        }
-        *count += 1;
-        *last = now;
-        let wait = Duration::from_millis(100) * (1 << (*count - 1).min(10));
-        Strike { count: *count, wait: wait.min(Self::LONGEST) }
+        self.strikes.add(from, now)
     }
 }
 
@@ -222,26 +185,5 @@ mod tests {
         assert!(trust.grant("old").is_some() && trust.grant("new").is_some());
         trust.replace(vec![Grant::any("new")]);
         assert!(trust.grant("old").is_none() && trust.grant("new").is_some());
-    }
-
-    #[test]
-    fn wrong_tokens_wait_longer_each_time_and_are_forgiven() {
-        let trust = Trust::new(vec![]);
-        let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-        let start = Instant::now();
-        let wait = |from, at| trust.strike(Some(from), at).wait.as_millis();
-        let waits: Vec<_> = (0..9).map(|_| wait(a, start)).collect();
-        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
-        assert_eq!(wait(b, start), 100, "another address");
-        let later = start + Duration::from_secs(600);
-        assert_eq!(wait(a, later), 100, "ten quiet minutes later");
-    }
-
-    #[test]
-    fn a_flood_of_wrong_tokens_is_no_flood_of_history() {
-        let trust = Trust::new(vec![]);
-        let now = Instant::now();
-        let strikes = (0..1000).map(|_| trust.strike(Some([10, 0, 0, 1].into()), now));
-        assert_eq!(strikes.filter(|strike| strike.is_notable()).count(), 10);
     }
 }

@@ -9,6 +9,7 @@
 
 mod accepted;
 mod link;
+mod visitors;
 
 use std::fmt;
 use std::future::Future;
@@ -37,6 +38,7 @@ use crate::proto::{AgentMessage, agent_message};
 use crate::refusal::Refusal;
 use crate::{MAX_TO_AGENT, MAX_TO_SERVER};
 use link::{Downlink, End};
+use visitors::AgentsOnly;
 
 /// How long an agent that was admitted may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -121,6 +123,7 @@ pub async fn serve<F: Fleet>(
         shutdown.await;
         phase.send_replace(Phase::Stopping);
     };
+    let service = AgentsOnly(service);
     let mut serving = pin!(bounded().serve_with_incoming_shutdown(service, incoming, stop));
     let served = tokio::select! {
         served = &mut serving => served,

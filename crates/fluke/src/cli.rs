@@ -8,8 +8,13 @@ use fluke_model::event::EventKind;
 use fluke_model::id::{AgentName, LabelKey, LabelValue, TaskName};
 use fluke_model::label::Labels;
 
+mod installing;
 #[cfg(test)]
 mod tests;
+
+pub use installing::{
+    Install, InstallAgentArgs, InstallServerArgs, JoinLineArgs, Part, UninstallArgs, UpdateArgs,
+};
 
 /// Continuous delivery for machines: keeps fleets as Git says they should be.
 #[derive(Parser)]
@@ -150,6 +155,39 @@ pub enum Command {
   fluke eval 'local.app_dir'
   fluke eval --in ./infra '[for h in local.hosts : upper(h)]'")]
     Eval(EvalArgs),
+    /// Install the server or the agent as a systemd service of this host
+    ///
+    /// Never overwrites a config, and run again changes only what is not in place: a newer program
+    /// takes the place of an older one.
+    #[command(after_help = "Examples:
+  fluke install server --git-url https://git.example.com/infra.git
+  FLUKE_TOKEN=… fluke install agent --url grpcs://fluke.example:7070 --ca-fingerprint …")]
+    Install {
+        /// What to install.
+        #[command(subcommand)]
+        what: Install,
+    },
+    /// Remove what `fluke install` has made, and only that
+    ///
+    /// Config and state stay, unless --purge is given.
+    #[command(after_help = "Examples:\n  fluke uninstall agent\n  fluke uninstall server --purge")]
+    Uninstall(UninstallArgs),
+    /// Put a new program in the place of this one; the agent that runs becomes it
+    ///
+    /// The new program is tried out first. The agent finishes what it is doing, and goes on as
+    /// the new program in the same process. The old one is kept for --rollback.
+    #[command(after_help = "Examples:
+  fluke update --from ./fluke-0.2.0
+  fluke update --from https://example.com/fluke-0.2.0-x86_64 --sha256 …
+  fluke update --rollback")]
+    Update(UpdateArgs),
+    /// Print the line that an agent needs to join: address, token, fingerprint
+    ///
+    /// Needs the server's config and its cache, and no server that runs.
+    #[command(after_help = "Examples:
+  fluke join-line
+  fluke join-line --config /etc/fluke/server.hcl --host fluke.example.com --agent-token web")]
+    JoinLine(JoinLineArgs),
     /// Print the version
     #[command(after_help = "Example:\n  fluke version -o json")]
     Version,
@@ -180,6 +218,9 @@ pub struct ServerArgs {
     /// Config file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// File with variables (NAME=VALUE) that the config may refer to; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
 }
 
 /// `fluke agent`
@@ -188,6 +229,9 @@ pub struct AgentArgs {
     /// Config file
     #[arg(long, value_name = "FILE", required_unless_present = "url")]
     pub config: Option<PathBuf>,
+    /// File with variables (NAME=VALUE) that the config may refer to; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
     /// Server's address for agents: grpcs://host:7070, or grpc:// without TLS
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
@@ -213,7 +257,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// Fingerprint of the server's own authority, as the server prints it
-    #[arg(long, value_name = "HASH", conflicts_with = "ca_file")]
+    #[arg(long, visible_alias = "fingerprint", value_name = "HASH", conflicts_with = "ca_file")]
     pub ca_fingerprint: Option<String>,
 }
 
@@ -348,6 +392,9 @@ impl Command {
                 | Self::Server(_)
                 | Self::Agent(_)
                 | Self::Fmt(_)
+                | Self::Install { .. }
+                | Self::Uninstall(_)
+                | Self::Update(_)
                 | Self::Completions { .. }
         );
         if global.watch && !watchable {

@@ -6,9 +6,12 @@ pub mod dev;
 pub mod eval;
 pub mod fmt;
 pub mod get;
+pub mod install;
+pub mod join_line;
 pub mod reconcile;
 pub mod server;
 pub mod show;
+pub mod update;
 pub mod validate;
 
 use std::time::Duration;
@@ -41,6 +44,10 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Validate(args) => validate::run(&args, &global),
         Command::Eval(args) => eval::run(&args, &global),
         Command::Fmt(args) => fmt::run(&args, &global),
+        Command::Install { what } => install::run(&what, &global),
+        Command::Uninstall(args) => install::undo(&args),
+        Command::Update(args) => update::run(&args),
+        Command::JoinLine(args) => join_line::run(&args, &global),
         Command::Version => version(&global),
         Command::Completions { shell } => completions(shell),
     }
@@ -78,9 +85,16 @@ fn client(global: &Global) -> Result<Client, Failure> {
     Ok(Client::new(server, Access::from_environment())?)
 }
 
+/// How long work that nobody waits for may go on at the end.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// One thread is plenty for a client, and for an agent that waits for other processes.
-fn in_one_thread(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    started(Builder::new_current_thread())?.block_on(command)
+fn in_one_thread<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = started(Builder::new_current_thread())?;
+    let result = runtime.block_on(command);
+    // A name that is still being looked up must not hold up the end.
+    runtime.shutdown_timeout(LAST_MOMENT);
+    result
 }
 
 /// All cores, for a server.

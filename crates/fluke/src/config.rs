@@ -19,6 +19,7 @@ pub mod expand;
 mod fields;
 pub mod listen;
 pub mod server;
+pub mod variables;
 
 use agent::AgentFile;
 use expand::{Environment, expand};

@@ -13,6 +13,7 @@ mod document;
 mod failure;
 mod live;
 mod logging;
+mod program;
 mod report;
 mod sanitise;
 mod screen;

@@ -5,6 +5,8 @@ mod hosts {
     mod autonomy;
     mod faults;
     mod joining;
+    mod packaging;
     mod resources;
     mod support;
+    mod systemd;
 }

@@ -8,8 +8,11 @@ mod stories {
     mod convergence;
     mod dev;
     mod documentation;
+    mod history;
     mod manifests;
     mod policy;
+    mod remotes;
     mod restarts;
+    mod succession;
     mod support;
 }

@@ -7,9 +7,11 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         match event {
             Event::Connecting => self.tell(AgentStatus::Connecting),
             Event::Failed { reason, refused: true, retry } => {
+                self.offline.unreached();
                 self.tell(AgentStatus::Refused { reason, retry });
             }
             Event::Failed { reason, refused: false, retry } => {
+                self.offline.unreached();
                 self.tell(AgentStatus::Unreachable { reason, retry });
             }
             Event::Lost { reason } => self.lost(reason),
@@ -41,10 +43,23 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
+    /// Begins anew with the server: an agent that nobody can reach is worse than one that failed.
+    pub(super) fn reconnect(&mut self, ended: Result<(), JoinError>) {
+        let reason = match ended {
+            Ok(()) => "the connection ended by itself".to_owned(),
+            Err(error) => format!("fluke itself failed: {error}; please report it"),
+        };
+        tracing::error!(reason, "connecting anew");
+        self.lost(reason);
+        self.connect(CONNECT_ANEW);
+    }
+
     fn lost(&mut self, reason: String) {
         self.session = None;
         self.outbox.clear();
         self.offline.lost(Instant::now().into_std());
+        // What the server was asked to look at it may not have looked at.
+        self.noticed.extend(&self.watchable);
         if let Activity::Checking(checking) = &self.activity
             && checking.instruction().is_some()
         {
@@ -101,7 +116,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn ordered(&mut self, order: Order) {
-        if self.stopping {
+        if self.is_ending() {
             return;
         }
         match self.change() {
@@ -115,16 +130,22 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
     }
 
-    /// Asks the server for a check of what the host itself says has changed: when nothing is under
-    /// way, and not faster than the network takes it.
-    pub(super) fn ask_for_looks(&mut self) {
+    /// Has what the host itself says has changed looked at: by asking the server, when nothing is
+    /// under way and not faster than the network takes it; or alone.
+    pub(super) fn see_to_what_changed(&mut self) {
         let Activity::Idle(idle) = &self.activity else { return };
         let Some(held) = idle.held() else { return };
-        if self.session.is_some() && self.outbox.is_empty() && !self.noticed.is_empty() {
+        if self.noticed.is_empty() || self.is_ending() {
+            return;
+        }
+        if self.session.is_some() && self.outbox.is_empty() {
             let snapshot = held.snapshot.hash();
             let steps = std::mem::take(&mut self.noticed).into_iter().collect();
             let look = ToServer::LookAgain { snapshot, steps };
             self.outbox.push_back(Out::Message(Box::new(look)));
+        } else if self.offline.is_alone() {
+            let steps = std::mem::take(&mut self.noticed).into_iter().collect();
+            self.look_alone(Scope::Steps(steps));
         }
     }
 
@@ -136,9 +157,11 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             return;
         }
         self.watched.clear();
+        self.watchable.clear();
         self.noticed.clear();
         for (index, _, step) in held.snapshot.steps() {
             if let Some(changes) = self.executors.watch(step) {
+                self.watchable.push(index);
                 self.watched.push(changes.map(move |()| index).boxed());
             }
         }
@@ -173,7 +196,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     /// Takes nothing up any more. What is being put right may come to its end, within bounds:
     /// half an installation is worse than a late one.
     pub(super) fn shut_down(&mut self) {
-        self.stopping = true;
+        self.ending = Some(Ending::Stop);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
         match &self.activity {
@@ -182,6 +205,17 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.hurry_at = Some(Instant::now() + self.stop_grace);
             }
             _ => self.hurry(),
+        }
+    }
+
+    /// Takes nothing up any more, and lets what is under way come to its end: a session that
+    /// begins anew will be told what else there is. Only checks are given up, they cost nothing.
+    pub(super) fn hand_over(&mut self) {
+        self.ending = Some(Ending::HandOver);
+        self.tell(AgentStatus::Stopping);
+        self.abandon_checks();
+        if !matches!(self.activity, Activity::Idle(_)) {
+            tracing::info!("handing over when what is under way has ended");
         }
     }
 

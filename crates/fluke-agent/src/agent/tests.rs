@@ -16,6 +16,7 @@ mod applying;
 mod checking;
 mod coming_back;
 mod hall;
+mod handing_over;
 mod stopping;
 
 use hall::{Hall, Host};

@@ -26,8 +26,13 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     pub(super) fn look_around(&mut self) {
+        self.look_alone(Scope::All);
+    }
+
+    /// Looks at steps on the agent's own account, if nothing else is under way.
+    pub(super) fn look_alone(&mut self, scope: Scope) {
         match self.change() {
-            Activity::Idle(idle) => match idle.look_around() {
+            Activity::Idle(idle) => match idle.look_at(scope) {
                 Ok(checking) => self.check(checking),
                 Err(idle) => {
                     self.activity = Activity::Idle(idle);
@@ -120,16 +125,20 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.send(ToServer::Checked(answer));
                 self.go_home(checking.finish());
             }
-            None => self.looked_around(&held, checking.finish(), &verdicts),
+            None => {
+                if checking.is_of_everything() {
+                    self.offline.looked(Instant::now().into_std());
+                }
+                self.looked_around(&held, checking.finish(), &verdicts);
+            }
         }
     }
 
     /// Puts right what may be put right without a server, unless it is back.
     fn looked_around(&mut self, held: &Held, home: Home, verdicts: &[(StepIndex, Verdict)]) {
         let now = Instant::now().into_std();
-        self.offline.looked(now);
         let repairs = self.offline.repairs(&held.snapshot, verdicts, now);
-        if home.next.is_some() || self.stopping {
+        if home.next.is_some() || self.is_ending() {
             return self.go_home(home);
         }
         match home.idle.repair(&repairs) {
@@ -142,7 +151,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn judged(&mut self, judging: Judging, verdict: Verdict) {
-        if self.stopping {
+        if self.is_stopping() {
             let (report, home) = judging.interrupted();
             return self.interrupted(report, home);
         }
@@ -249,7 +258,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
 
     pub(super) fn go_home(&mut self, home: Home) {
         match home.next {
-            Some(order) if !self.stopping => {
+            Some(order) if !self.is_ending() => {
                 self.activity = Activity::Idle(home.idle);
                 self.watch_steps();
                 if let Activity::Idle(idle) = self.change() {

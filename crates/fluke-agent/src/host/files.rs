@@ -38,6 +38,11 @@ pub fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Adds `bytes`; a power cut may still lose them.
+pub fn append_soon(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)
+}
+
 /// Reads all of `path`; nothing if there is none.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match std::fs::read(path) {
@@ -94,7 +99,8 @@ pub async fn is_vacant(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Takes hold of `path` for as long as the result lives; `None` if somebody else has.
+/// Takes hold of `path` for as long as the result lives; `None` if somebody else has. The file then
+/// holds the number of this process, for [`holder`].
 pub fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     let file = match private().create(true).truncate(false).open(path) {
         // To hold a file it is enough to read it.
@@ -104,10 +110,29 @@ pub fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
         opened => opened?,
     };
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(lock)),
+        Ok(lock) => {
+            // Who holds it is good to know, and no more: a disk without room keeps nobody out.
+            let _ = lock.set_len(0).and_then(|()| (&*lock).write_all(own_number().as_bytes()));
+            Ok(Some(lock))
+        }
         Err((_, nix::Error::EWOULDBLOCK)) => Ok(None),
         Err((_, error)) => Err(error.into()),
     }
+}
+
+fn own_number() -> String {
+    format!("{}\n", std::process::id())
+}
+
+/// The process that holds `path`, if there is one that can be seen. Does not try to take hold
+/// itself: that could keep somebody else from it.
+pub fn holder(path: &Path) -> Option<u32> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let number: u32 = std::fs::read_to_string(&path).ok()?.trim().parse().ok()?;
+    let open = std::fs::read_dir(format!("/proc/{number}/fd")).ok()?.flatten();
+    let mut links = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    // A number alone may be somebody else's by now.
+    links.any(|link| link == path).then_some(number)
 }
 
 fn private() -> OpenOptions {
@@ -166,9 +191,12 @@ mod tests {
     fn a_lock_keeps_others_out_until_it_is_dropped() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("lock");
+        assert_eq!(holder(&path), None);
         let first = lock(&path).expect("possible").expect("free");
         assert!(lock(&path).expect("possible").is_none());
+        assert_eq!(holder(&path), Some(std::process::id()));
         drop(first);
+        assert_eq!(holder(&path), None, "a number alone tells nothing");
         assert!(lock(&path).expect("possible").is_some());
     }
 }

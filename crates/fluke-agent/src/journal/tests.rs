@@ -137,7 +137,9 @@ proptest! {
         for action in actions {
             match action {
                 Action::Add(fact) => file.extend(line(journal.add(entry(fact)))),
-                Action::Acknowledge(id) => journal.acknowledge(RecordId(id)),
+                Action::Acknowledge(id) => {
+                    journal.acknowledge(RecordId(id)).iter().for_each(|it| file.extend(line(it)));
+                }
                 Action::Rewrite => {
                     file = journal.to_bytes();
                     whole = file.len();
@@ -149,12 +151,8 @@ proptest! {
         let end = whole + cut.index(file.len() - whole + 1);
         let (found, condition) = Journal::parse(&file[..end]).expect("readable");
         prop_assert_ne!(condition, Condition::Damaged);
-        // What was acknowledged and not yet forgotten on disk comes again; nothing else does.
         let as_it_was = before.iter().any(|was| {
-            let forgotten = was.unacknowledged().next().map_or(was.next, |record| record.id);
-            let mut seen = found.clone();
-            seen.acknowledge(RecordId(forgotten.0 - 1));
-            (seen.next, &seen.records, &seen.open) == (was.next, &was.records, &was.open)
+            (found.next, &found.records, &found.open) == (was.next, &was.records, &was.open)
         });
         prop_assert!(as_it_was, "{:?}", found);
     }

@@ -1,14 +1,15 @@
 //! What the agent does on its own account while the server is away.
 //!
 //! It goes on looking, every `poll_interval`, and repairs what its policy lets it repair without
-//! telling anybody. It waits one interval before the first look: a server that restarts is back
-//! long before that.
+//! telling anybody. It waits one interval before the first look at everything: a server that restarts
+//! is back long before that. What the host itself says has changed it looks at at once, as soon as
+//! it knows that nobody else will.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fluke_model::id::TaskName;
-use fluke_model::policy::{self, Decision, Finding, Policy};
+use fluke_model::policy::{self, Decision, Finding, Policy, Relapses};
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::verdict::Verdict;
 
@@ -20,32 +21,50 @@ pub struct Offline {
     interval: Duration,
     /// None while the server is there.
     next_look: Option<Instant>,
-    failing: BTreeMap<TaskName, Streak>,
+    /// The server was there and left, or an attempt to reach it failed.
+    alone: bool,
+    accounts: BTreeMap<TaskName, Account>,
 }
 
-/// Failures in a row.
-#[derive(Debug, Clone, Copy)]
-struct Streak {
+/// How a task fared while the server was away.
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    /// Failed repairs in a row.
     failures: u32,
-    retry: Instant,
+    /// When the next try is due.
+    retry: Option<Instant>,
+    relapses: Relapses,
 }
 
 impl Offline {
     /// An agent that has just started, and knows this interval from before.
     pub fn new(interval: Duration, now: Instant) -> Self {
-        Self { interval, next_look: Some(now + interval), failing: BTreeMap::new() }
+        let next_look = Some(now + interval);
+        Self { interval, next_look, alone: false, accounts: BTreeMap::new() }
     }
 
     /// The server is there: it decides.
     pub fn connected(&mut self, interval: Duration) {
         self.interval = interval;
         self.next_look = None;
-        self.failing.clear();
+        self.alone = false;
+        self.accounts.clear();
     }
 
     /// The server is gone.
     pub fn lost(&mut self, now: Instant) {
         self.next_look.get_or_insert(now + self.interval);
+        self.alone = true;
+    }
+
+    /// The server could not be reached.
+    pub fn unreached(&mut self) {
+        self.alone = true;
+    }
+
+    /// Whether the agent knows that nobody but itself will act on what the host says has changed.
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// Everything was looked at.
@@ -57,12 +76,13 @@ impl Offline {
 
     /// When to look next; never while the server is there.
     pub fn next_look(&self) -> Option<Instant> {
-        self.next_look
+        let retries = self.accounts.values().filter_map(|account| account.retry);
+        self.next_look.map(|look| retries.fold(look, Instant::min))
     }
 
-    /// The steps to put right, from what the checks said of all of them.
+    /// The steps to put right, from what the checks said of those that were looked at.
     pub fn repairs(
-        &self,
+        &mut self,
         snapshot: &Snapshot,
         verdicts: &[(StepIndex, Verdict)],
         now: Instant,
@@ -83,9 +103,13 @@ impl Offline {
                 continue;
             }
             let steps: Vec<StepIndex> = snapshot.steps_of(position).collect();
-            let paused = self.failing.get(&task.name).is_some_and(|streak| now < streak.retry);
-            let found = steps.iter().map(|step| findings[step.0 as usize]);
-            let found = found.zip(task.steps.iter().map(|step| step.on_failure));
+            let found: Vec<Finding> = steps.iter().map(|step| findings[step.0 as usize]).collect();
+            if found.iter().all(|finding| *finding == Finding::Unknown) {
+                continue;
+            }
+            let account = self.accounts.entry(task.name.clone()).or_default();
+            let paused = account.found(&found, now);
+            let found = found.into_iter().zip(task.steps.iter().map(|step| step.on_failure));
             if let Decision::Apply(positions) = policy::decide(task.policy, false, paused, found) {
                 due.extend(positions.into_iter().map(|position| steps[position]));
             }
@@ -102,15 +126,37 @@ impl Offline {
             }
         }
         for (task, failed) in by_task {
+            let account = self.accounts.entry(task.clone()).or_default();
             if !failed {
-                self.failing.remove(task);
+                account.is_well(now);
                 continue;
             }
-            let streak =
-                self.failing.entry(task.clone()).or_insert(Streak { failures: 0, retry: now });
-            streak.failures = streak.failures.saturating_add(1);
-            streak.retry = now + policy::pause_after(streak.failures);
+            account.failures = account.failures.saturating_add(1);
+            account.retry = Some(now + policy::pause_after(account.failures));
         }
+    }
+}
+
+impl Account {
+    fn is_well(&mut self, now: Instant) {
+        self.relapses.found_well(now);
+        (self.failures, self.retry) = (0, None);
+    }
+
+    /// Takes what was found; tells whether the task is to be left alone.
+    fn found(&mut self, found: &[Finding], now: Instant) -> bool {
+        if self.retry.is_some_and(|due| due <= now) {
+            // This is the try that was due.
+            self.retry = None;
+        }
+        if found.contains(&Finding::Drifted) {
+            if let Some(pause) = self.relapses.found_drifted(now) {
+                self.retry = Some(now + pause);
+            }
+        } else if found.iter().all(|finding| *finding == Finding::Satisfied) {
+            self.is_well(now);
+        }
+        self.retry.is_some()
     }
 }
 

@@ -45,10 +45,16 @@ impl Queue {
         dropped
     }
 
-    /// The oldest events: the same again until [`Self::written`] is said.
-    pub fn batch(&mut self, most: usize) -> Vec<Arc<Event>> {
+    /// The oldest events, at least one of them: the same again until [`Self::written`] is said.
+    pub fn batch(&mut self, most: QueueBounds) -> Vec<Arc<Event>> {
         if self.under_way.is_empty() {
-            let count = self.waiting.len().min(most);
+            let mut bytes = 0;
+            let fits = self.waiting.iter().take(most.events).take_while(|event| {
+                let is_first = bytes == 0;
+                bytes += event_bytes(event);
+                is_first || bytes <= most.bytes
+            });
+            let count = fits.count();
             self.under_way = self.waiting.drain(..count).collect();
         }
         self.under_way.clone()

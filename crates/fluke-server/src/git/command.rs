@@ -78,11 +78,16 @@ impl Program {
         ] {
             set(name, OsStr::new(value));
         }
-        for (ours, theirs) in
-            [("SSL_CERT_FILE", "GIT_SSL_CAINFO"), ("SSL_CERT_DIR", "GIT_SSL_CAPATH")]
-        {
-            if let Some(value) = std::env::var_os(ours) {
-                set(theirs, &value);
+        match &config.ca_file {
+            Some(file) => set("GIT_SSL_CAINFO", file.as_os_str()),
+            None => {
+                for (ours, theirs) in
+                    [("SSL_CERT_FILE", "GIT_SSL_CAINFO"), ("SSL_CERT_DIR", "GIT_SSL_CAPATH")]
+                {
+                    if let Some(value) = std::env::var_os(ours) {
+                        set(theirs, &value);
+                    }
+                }
             }
         }
         set("HOME", directory.as_os_str());

@@ -57,8 +57,8 @@ pub enum GitError {
     },
     /// The TLS certificate is not trusted.
     #[error(
-        "the certificate of {remote} was not accepted: {detail}; install its CA on this machine, \
-         or set SSL_CERT_FILE to it"
+        "the certificate of {remote} was not accepted: {detail}; if it is of a private CA, set \
+         `ca_file` in the server's `git` block to the CA's certificate, else renew it"
     )]
     Certificate {
         /// Which repository.
@@ -213,6 +213,7 @@ const PHRASES: &[(Cause, &[&str])] = &[
             "certificate verification failed",
             "certificate verify failed",
             "certificate subject name",
+            "SSL CA cert",
             "SSL_CTX_",
             "CAfile:",
         ],
@@ -312,7 +313,16 @@ impl Attempt<'_> {
             Some(Cause::HostKeyChanged) => GitError::HostKeyChanged { remote, detail },
             Some(Cause::HostKeyUnknown) => GitError::HostKeyUnknown { remote, detail },
             Some(Cause::Certificate) => GitError::Certificate { remote, detail },
-            Some(Cause::Authentication) => GitError::Authentication { remote, detail },
+            Some(Cause::Authentication) => {
+                // What git says then is that it could not ask anybody.
+                let asked = ["could not read Username", "could not read Password"];
+                let detail = match asked.iter().any(|phrase| said.contains(phrase)) {
+                    true => "it asks for a user and a password, and takes none that it was given"
+                        .to_string(),
+                    false => detail,
+                };
+                GitError::Authentication { remote, detail }
+            }
             Some(Cause::Moved) => GitError::Moved { remote, detail },
             Some(Cause::NoBranch) => {
                 GitError::NoBranch { remote, branch: self.branch.clone(), others: Vec::new() }

@@ -1,4 +1,6 @@
-//! Real repositories for tests.
+//! Real repositories for tests, and a server for them.
+
+pub(crate) mod forge;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,13 +9,13 @@ use super::fixture::{Repository, git_in, manifests};
 use super::*;
 
 async fn checkout(mirror: &mut Mirror) -> Checkout {
-    mirror.checkout(&manifests()).await.expect("a checkout")
+    mirror.checkout(&manifests(), None).await.expect("a checkout").expect("a new commit")
 }
 
 async fn refused(mirror: &mut Mirror) -> GitError {
-    match mirror.checkout(&manifests()).await {
+    match mirror.checkout(&manifests(), None).await {
         Err(error) => error,
-        Ok(checkout) => panic!("{} was checked out", checkout.commit),
+        Ok(checkout) => panic!("checked out {:?}", checkout.map(|checkout| checkout.commit)),
     }
 }
 
@@ -272,6 +272,77 @@ async fn packing_keeps_the_mirror_small_and_readable() {
     assert_eq!(text(&kept, "a.fluke.hcl"), "round 4");
     repository.commit("a.fluke.hcl", "after");
     assert_eq!(text(&checkout(&mut mirror).await, "a.fluke.hcl"), "after");
+}
+
+/// How many objects the mirror holds, and in how many files.
+fn holdings(repository: &Repository) -> (usize, usize) {
+    let count = git_in(&repository.cache().join("mirror.git"), &["count-objects", "-v"]);
+    let number = |name: &str| {
+        let line = count.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse::<usize>().ok()).expect("a number")
+    };
+    let (loose, packed, packs) = (number("count:"), number("in-pack:"), number("packs:"));
+    (loose + packed, loose + packs)
+}
+
+/// Commits `count` changes to a file at once; returns them, oldest first.
+fn history(repository: &Repository, count: usize) -> Vec<String> {
+    let stream: String = (0..count)
+        .map(|round| {
+            let data = format!("round {round}");
+            let from = if round == 0 { "from refs/heads/main^0\n" } else { "" };
+            format!(
+                "commit refs/heads/next\ncommitter C <c@example.org> {round} +0000\ndata 1\nx\n{from}\
+                 M 100644 inline a.fluke.hcl\ndata {}\n{data}\n",
+                data.len()
+            )
+        })
+        .collect();
+    std::fs::write(repository.beside("stream"), stream).expect("written");
+    let imported = std::process::Command::new("git")
+        .args(["fast-import", "--quiet"])
+        .current_dir(repository.path())
+        .stdin(std::fs::File::open(repository.beside("stream")).expect("a file"))
+        .status();
+    assert!(imported.expect("git runs").success());
+    let listed = repository.git(&["rev-list", "--reverse", "main..next"]);
+    listed.lines().map(str::to_string).collect()
+}
+
+#[tokio::test]
+async fn a_mirror_does_not_grow_with_the_number_of_commits() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let mut mirror = Mirror::new(repository.config());
+    checkout(&mut mirror).await;
+    let mut most = (0, 0);
+    for commit in history(&repository, TIDY_AFTER as usize + 20) {
+        repository.git(&["update-ref", "refs/heads/main", &commit]);
+        assert_eq!(checkout(&mut mirror).await.commit.as_str(), commit);
+        mirror.tidy().await;
+        let now = holdings(&repository);
+        most = (most.0.max(now.0), most.1.max(now.1));
+    }
+    // Three objects a commit, none of them for longer than until the next tidying.
+    let bound = 3 * (TIDY_AFTER as usize + 2);
+    assert!(most.0 <= bound && most.1 <= bound, "{most:?}");
+    assert!(holdings(&repository).0 <= 3 * 22, "{:?}", holdings(&repository));
+}
+
+#[tokio::test]
+async fn what_short_runs_left_behind_is_tidied_by_the_next_one() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let commits = history(&repository, TIDY_AFTER as usize - 10);
+    let mut mirror = Mirror::new(repository.config());
+    for commit in &commits {
+        repository.git(&["update-ref", "refs/heads/main", commit]);
+        checkout(&mut mirror).await;
+        mirror.tidy().await;
+    }
+    assert!(holdings(&repository).0 > 200, "{:?}", holdings(&repository));
+    let mut restarted = Mirror::new(repository.config());
+    checkout(&mut restarted).await;
+    restarted.tidy().await;
+    assert_eq!(holdings(&repository), (3, 1));
 }
 
 #[tokio::test]

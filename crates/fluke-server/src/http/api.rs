@@ -20,7 +20,7 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use super::auth::Caller;
 use super::problem::Problem;
 use super::{App, json, query};
-use crate::events::EventQuery;
+use crate::events::{EventCounts, EventQuery, StoreError};
 use crate::reconciles::StartError;
 use crate::source::Desired;
 
@@ -41,7 +41,11 @@ pub(super) async fn agent(
     };
     let agent = Some(detail.agent.name.clone());
     let query = EventQuery { agent, limit: RECENT, ..EventQuery::default() };
-    detail.events = Events::from(app.events.recent(&query).await).events;
+    let page = app.events.query(&query).await.unwrap_or_else(|error| {
+        detail.events_error = Some(error.to_string());
+        app.events.not_yet_stored(&query)
+    });
+    detail.events = Events::from(page).events;
     Ok(Json(detail))
 }
 
@@ -113,8 +117,17 @@ pub(super) async fn events(State(app): State<App>, uri: Uri) -> Result<Json<Even
     let query = query::events(&uri)?;
     match app.events.query(&query).await {
         Ok(page) => Ok(Json(page.into())),
-        Err(error) => Err(Problem::unavailable(error.to_string())),
+        Err(error) => Err(Problem::unavailable(no_history(&error, &app.events.counts()))),
     }
+}
+
+/// The gap, for people who look for what happened.
+fn no_history(error: &StoreError, counts: &EventCounts) -> String {
+    let EventCounts { waiting, lost, .. } = counts;
+    format!(
+        "history is not to be had now: {error}. Hosts are looked after all the same; {waiting} \
+         events wait in memory, {lost} were lost since the server's start"
+    )
 }
 
 pub(super) async fn source(State(app): State<App>) -> Json<Source> {

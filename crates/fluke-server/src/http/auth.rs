@@ -1,16 +1,21 @@
 //! Who may do what: one function for every route.
 
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use fluke_model::event::{Event, EventKind};
 use fluke_model::secret::SecretDigest;
+use fluke_model::time::Timestamp;
 use http::{HeaderMap, Uri, header};
 
 use super::App;
 use super::problem::Problem;
 use super::serve::Connection;
+use crate::events::EventSink;
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,8 +208,33 @@ pub(super) async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
+        Err(Refusal::WrongToken) => {
+            let from = request.extensions().get::<Connection>().and_then(|from| from.from);
+            slow_down(&app, from).await.into_response()
+        }
         Err(refusal) => refusal.problem().into_response(),
     }
+}
+
+/// Lets whoever guesses tokens wait for the answer, longer each time. A right token never waits.
+async fn slow_down(app: &App, from: Option<IpAddr>) -> Problem {
+    let strike = app.strikes.add(from, Instant::now());
+    if strike.is_notable() {
+        let from = from.map_or("an unknown address".to_string(), |from| from.to_string());
+        let count = strike.count;
+        tracing::warn!(%from, count, "refused a call with a wrong API token");
+        let now = Timestamp::from(std::time::SystemTime::now());
+        let mut event = Event::new(EventKind::CallerRefused, now);
+        let said =
+            format!("refused a call from {from}: a wrong API token ({count} from this address)");
+        event.output = Some(said);
+        app.events.record(event);
+    }
+    let Ok(_place) = app.0.waiting.try_acquire() else {
+        return Problem::unavailable("too many calls with wrong tokens; try again in a second");
+    };
+    tokio::time::sleep(strike.wait).await;
+    Refusal::WrongToken.problem()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -87,6 +87,13 @@ fn events(app: &App, page: &mut Page) {
     page.value(events.lost);
     page.gauge("fluke_events_waiting", "Events that wait for the store.");
     page.value(events.waiting as u64);
+    let store = app.events.store_health();
+    page.gauge("fluke_event_store_up", "1 if the event store answered last time.");
+    page.value(u64::from(store.is_up));
+    page.counter("fluke_event_store_appends_total", "Batches that the event store took.");
+    page.value(store.appends);
+    page.counter("fluke_event_store_append_seconds_total", "How long it took over them.");
+    page.seconds(store.append_time);
     let Some(alerter) = &app.alerter else { return };
     let alerts = alerter.counts();
     page.gauge("fluke_alerts_waiting", "Alerts that wait for the receiver.");
@@ -129,6 +136,10 @@ impl Page {
 
     fn value(&mut self, value: u64) {
         let _ = writeln!(self.0, "{} {value}", self.1);
+    }
+
+    fn seconds(&mut self, time: Duration) {
+        let _ = writeln!(self.0, "{} {}", self.1, time.as_secs_f64());
     }
 
     fn labelled(&mut self, labels: &[(&str, &str)], value: u64) {

@@ -1,5 +1,6 @@
 //! Takes connections and serves them, within bounds, until told to stop.
 
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,17 +34,19 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Connection {
     /// How it came in.
     pub peer: Peer,
+    /// From where, if over the network.
+    pub from: Option<IpAddr>,
     /// True once the server stops.
     pub closing: watch::Receiver<bool>,
 }
 
 /// Serves everything to the network until `shutdown`, then lets requests end for a few seconds.
-pub async fn serve_http<L: Listener>(
+pub async fn serve_http<L: Listener<Addr = SocketAddr>>(
     app: App,
     listener: L,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    serve(app, listener, shutdown, |_| Peer::Tcp).await;
+    serve(app, listener, shutdown, |_, from| (Peer::Tcp, Some(from.ip()))).await;
 }
 
 /// Serves everything to the local socket until `shutdown`, and removes its file.
@@ -53,8 +56,9 @@ pub async fn serve_socket(
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (listener, _file) = socket.into_parts();
-    let peer = |io: &tokio::net::UnixStream| Peer::Socket {
-        uid: io.peer_cred().ok().map(|peer| peer.uid()),
+    let peer = |io: &tokio::net::UnixStream, _: &_| {
+        let uid = io.peer_cred().ok().map(|peer| peer.uid());
+        (Peer::Socket { uid }, None)
     };
     serve(app, listener, shutdown, peer).await;
 }
@@ -63,7 +67,7 @@ async fn serve<L: Listener>(
     app: App,
     mut listener: L,
     shutdown: impl Future<Output = ()> + Send,
-    peer: impl Fn(&L::Io) -> Peer,
+    peer: impl Fn(&L::Io, &L::Addr) -> (Peer, Option<IpAddr>),
 ) {
     let router = router(app);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -75,11 +79,12 @@ async fn serve<L: Listener>(
             let place = places.clone().acquire_owned().await;
             (place, listener.accept().await)
         };
-        let (place, (io, _)) = tokio::select! {
+        let (place, (io, address)) = tokio::select! {
             next = next => next,
             () = &mut shutdown => break,
         };
-        let connection = Connection { peer: peer(&io), closing: told.clone() };
+        let (peer, from) = peer(&io, &address);
+        let connection = Connection { peer, from, closing: told.clone() };
         let service = Extension(connection.clone()).layer(router.clone());
         tokio::spawn(async move {
             converse(io, TowerToHyperService::new(service), connection.closing).await;

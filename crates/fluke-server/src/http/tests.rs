@@ -51,11 +51,14 @@ struct Setup {
     tokens: &'static [&'static str],
     secret: Option<&'static str>,
     backlog: usize,
+    /// Of the first wrong token.
+    first_wait: Duration,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { tokens: &[], secret: None, backlog: crate::changes::BACKLOG }
+        let backlog = crate::changes::BACKLOG;
+        Self { tokens: &[], secret: None, backlog, first_wait: Duration::from_millis(1) }
     }
 }
 
@@ -89,6 +92,7 @@ impl Server {
             changes,
             alerter: None,
             api_tokens: Arc::new(ApiTokens::new(setup.tokens)),
+            strikes: Strikes::starting_at(setup.first_wait),
             webhook_secret: setup.secret.map(Into::into),
             default_policy: Policy::AlertOnly,
         });

@@ -8,7 +8,7 @@ use fluke_model::policy;
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
-use super::board::{ApplyMark, StepState, TaskState};
+use super::board::{ApplyMark, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
 
 impl Machine {
@@ -161,9 +161,8 @@ impl Machine {
             state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
             !std::mem::replace(&mut state.failure_told, true)
         } else {
-            let told = state.drift_told || state.failure_told;
-            *state = TaskState::default();
-            told
+            let before = state.make_peace(now.instant);
+            before.drift_told || before.failure_told
         };
         if tell && policy.alerts() {
             effects.push(Effect::Alert(self.remediated(&name, !failed, now)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::id::CommitId;
-use fluke_model::policy::Finding;
+use fluke_model::policy::{Finding, Relapses};
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::task::OnFailure;
@@ -64,6 +64,17 @@ pub struct TaskState {
     pub drift_told: bool,
     /// The current failure streak was told.
     pub failure_told: bool,
+    /// Whether what is put right stays so.
+    pub relapses: Relapses,
+}
+
+impl TaskState {
+    /// The task is as it should be; what it was before.
+    pub fn make_peace(&mut self, now: Instant) -> Self {
+        let mut relapses = self.relapses;
+        relapses.found_well(now);
+        std::mem::replace(self, Self { relapses, ..Self::default() })
+    }
 }
 
 impl StepState {

@@ -17,6 +17,11 @@ impl Machine {
             let requests = self.waiting.requests.drain(..);
             effects.extend(requests.map(|request| ended(request, Some(why.into()))));
         }
+        if let Some((_, why)) = &self.unsendable {
+            let requests = self.waiting.requests.drain(..);
+            effects.extend(requests.map(|request| ended(request, Some(why.to_string()))));
+            return;
+        }
         while self.session.is_some() && matches!(self.phase, Phase::Resting) {
             let Some(cycle) = self.next_cycle(now) else { return };
             self.begin(cycle, now, effects);

@@ -7,7 +7,7 @@ use fluke_model::message::Checked;
 use fluke_model::policy::{self, Decision, Finding};
 use fluke_model::snapshot::StepIndex;
 
-use super::board::StepState;
+use super::board::{Board, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, indices, tasks_in};
 use crate::alert::RemediationStatus;
 
@@ -59,13 +59,14 @@ impl Machine {
     }
 
     fn decide(&mut self, cycle: Cycle, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &self.board else { return };
+        let Some(board) = &mut self.board else { return };
         let manual = cycle.trigger.is_manual();
         let mut due = Vec::new();
         let mut tasks = Vec::new();
         let mut told = Vec::new();
         for task in tasks_in(&board.snapshot, &cycle.scope) {
             let policy = board.snapshot.tasks()[task].policy;
+            pause_after_relapse(board, task, now);
             let paused = board.tasks[task].retry.is_some();
             let decision = policy::decide(policy, manual, paused, board.findings(task));
             told.push((task, decision.clone()));
@@ -103,10 +104,22 @@ impl Machine {
         if board.findings(task).any(|(finding, _)| finding != Finding::Satisfied) {
             return;
         }
-        if std::mem::take(&mut board.tasks[task]).drift_told {
+        if board.tasks[task].make_peace(now.instant).drift_told {
             let name = board.snapshot.tasks()[task].name.clone();
             effects.push(Effect::Alert(self.resolved(&name, now)));
         }
+    }
+}
+
+/// Leaves a task alone for a while that drifts again whenever it was put right.
+fn pause_after_relapse(board: &mut Board, task: usize, now: Now) {
+    if !board.is_drifted(task) {
+        return;
+    }
+    let remediates = board.snapshot.tasks()[task].policy.remediates();
+    let state = &mut board.tasks[task];
+    if let Some(pause) = state.relapses.found_drifted(now.instant).filter(|_| remediates) {
+        state.retry = Some((now.instant + pause, now.wall.after(pause)));
     }
 }
 

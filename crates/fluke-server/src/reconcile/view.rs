@@ -24,6 +24,7 @@ impl Machine {
             commit: self.board.as_ref().map(|board| board.commit.clone()),
             snapshot: self.board.as_ref().map(|board| board.snapshot.hash()),
             tasks,
+            error: self.error().map(str::to_string),
         }
     }
 
@@ -32,6 +33,7 @@ impl Machine {
         match (&self.session, &self.board) {
             (None, _) => Status::Offline,
             (Some(_), None) => Status::Unknown,
+            (Some(_), Some(_)) if self.error().is_some() => Status::Failed,
             // Steps may follow that nobody knows of yet.
             (Some(_), Some(_)) if matches!(self.phase, Phase::Applying { .. }) => Status::Applying,
             (Some(_), Some(board)) => Status::of_steps(board.steps.iter().map(StepState::status)),
@@ -45,6 +47,7 @@ impl Machine {
             executors: self.hello.executors.clone(),
             task_details: self.board.as_ref().map(tasks).unwrap_or_default(),
             events: Vec::new(),
+            events_error: None,
         }
     }
 

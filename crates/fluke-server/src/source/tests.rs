@@ -1,4 +1,5 @@
 mod latency;
+mod remotes;
 
 use fluke_manifest::DEFAULT_GLOB;
 use fluke_model::id::TaskName;

@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::complaint::{explain, is_of_no_interest};
 use super::{Certificates, Speaks, TlsError};
+use crate::complaints::Complaints;
 
 /// How long a client may take to say hello.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -37,15 +39,24 @@ const TLS_HANDSHAKE: u8 = 0x16;
 #[derive(Debug)]
 pub enum Connection {
     /// As it came.
-    Plain(TcpStream),
+    Plain(Plain),
     /// After the handshake.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection without TLS.
+#[derive(Debug)]
+pub struct Plain {
+    stream: TcpStream,
+    /// Until its first bytes are read: they tell a client that speaks TLS all the same.
+    unread: Option<(Arc<Complaints>, SocketAddr)>,
 }
 
 /// A port that is listened on.
 pub struct Listener {
     tcp: TcpListener,
     tls: Option<Arc<Tls>>,
+    complaints: Arc<Complaints>,
     handshakes: JoinSet<Option<(Connection, SocketAddr)>>,
     /// The handshakes under way, and some that are done, oldest first.
     started: VecDeque<AbortHandle>,
@@ -67,6 +78,7 @@ impl Listener {
         Self {
             tcp,
             tls: None,
+            complaints: Arc::default(),
             handshakes: JoinSet::new(),
             started: VecDeque::new(),
             max_handshakes: MAX_HANDSHAKES,
@@ -106,10 +118,13 @@ impl Listener {
                 tracing::info!("connections are accepted again");
             }
             match (accepted, &self.tls) {
-                (Ok((stream, peer)), None) => return (Connection::Plain(stream), peer),
+                (Ok((stream, peer)), None) => {
+                    let unread = Some((self.complaints.clone(), peer));
+                    return (Connection::Plain(Plain { stream, unread }), peer);
+                }
                 (Ok((stream, peer)), Some(tls)) => {
-                    let tls = tls.clone();
-                    let started = self.handshakes.spawn(handshake(tls, stream, peer));
+                    let (tls, complaints) = (tls.clone(), self.complaints.clone());
+                    let started = self.handshakes.spawn(handshake(tls, complaints, stream, peer));
                     self.started.push_back(started);
                     self.give_up_oldest();
                 }
@@ -180,14 +195,20 @@ async fn accept_after(tcp: &TcpListener, moment: Instant) -> io::Result<(TcpStre
 
 async fn handshake(
     tls: Arc<Tls>,
+    complaints: Arc<Complaints>,
     stream: TcpStream,
     peer: SocketAddr,
 ) -> Option<(Connection, SocketAddr)> {
     let greeted = tokio::time::timeout(HANDSHAKE, greet(tls, stream)).await;
     match greeted {
         Ok(Ok(stream)) => Some((Connection::Tls(Box::new(stream)), peer)),
+        Ok(Err(error)) if is_of_no_interest(&error) => {
+            tracing::debug!(%peer, %error, "a client left before TLS was spoken");
+            None
+        }
         Ok(Err(error)) => {
-            tracing::debug!(%peer, %error, "TLS handshake failed");
+            let why = explain(&error).map_or_else(|| error.to_string(), str::to_string);
+            complaints.make(peer.ip(), &why);
             None
         }
         Err(_) => {
@@ -228,13 +249,35 @@ async fn answer_plaintext(mut stream: TcpStream) -> io::Error {
         // Closing with something unread would take the answer back.
         let _ = tokio::io::copy(&mut stream.take(MAX_DRAINED), &mut tokio::io::sink()).await;
     }
-    io::Error::new(io::ErrorKind::InvalidData, "the client does not speak TLS")
+    let why =
+        "the client does not speak TLS, and this port does: use https://, or grpcs:// for agents";
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 fn is_http_1(request: &[u8]) -> bool {
     let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.first().is_some_and(u8::is_ascii_uppercase)
         && line.windows(8).any(|part| part == b" HTTP/1.")
+}
+
+impl Plain {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if polled.is_ready()
+            && let Some((complaints, peer)) = self.unread.take()
+            && buffer.filled().get(before) == Some(&TLS_HANDSHAKE)
+        {
+            let why = "the client speaks TLS, and this port does not: use http://, or grpc:// \
+                       for agents, or switch TLS on here";
+            complaints.make(peer.ip(), why);
+        }
+        polled
+    }
 }
 
 impl AsyncRead for Connection {
@@ -244,7 +287,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Plain(plain) => plain.poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
@@ -257,21 +300,21 @@ impl AsyncWrite for Connection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
@@ -282,14 +325,14 @@ impl AsyncWrite for Connection {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_write_vectored(context, parts),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Plain(plain) => plain.stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
         }
     }

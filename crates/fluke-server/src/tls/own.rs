@@ -27,6 +27,8 @@ const CA_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 const CA_LATE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 const LIFE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 const RENEW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The CA's certificate, in its directory.
+pub(super) const CERTIFICATE: &str = "ca.pem";
 /// The most names that a certificate gets.
 const MAX_NAMES: usize = 64;
 
@@ -48,7 +50,7 @@ impl std::fmt::Debug for OwnCa {
 impl OwnCa {
     /// Opens the CA in `directory`, or makes one.
     pub(super) fn open(directory: &Path, names: Vec<String>) -> Result<Self, TlsError> {
-        let cert_file = directory.join("ca.pem");
+        let cert_file = directory.join(CERTIFICATE);
         let key_file = directory.join("ca.key");
         // The certificate is written last: a key alone is a first start that was cut short.
         match (cert_file.exists(), key_file.exists()) {

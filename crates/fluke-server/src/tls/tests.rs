@@ -16,6 +16,19 @@ JuBSPEgRb5+CBwIhANM3wk6Qqld1k2Z211tvRE3XRX8bAGGcIxfT9lQrq7B1
 -----END CERTIFICATE-----
 ";
 
+/// As `openssl pkey -aes256` and `openssl ec -aes256 -traditional` begin; no more is looked at.
+const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjx
+-----END ENCRYPTED PRIVATE KEY-----
+";
+const OLD_ENCRYPTED: &str = "-----BEGIN EC PRIVATE KEY-----
+Proc-Type: 4,ENCRYPTED
+DEK-Info: AES-256-CBC,0123456789ABCDEF0123456789ABCDEF
+
+AAAA
+-----END EC PRIVATE KEY-----
+";
+
 pub(super) fn directory() -> TempDir {
     TempDir::new().expect("a temporary directory")
 }
@@ -55,6 +68,8 @@ fn every_kind_of_bad_file_is_named_with_its_reason() {
         ("a certificate for a key", &cert, &cert, ["server.key", "no private key in it"]),
         ("another's key", &cert, &other_key, ["server.key does not belong", "server.pem"]),
         ("expired", &expired, &expired_key, ["server.pem expired on", "replace it"]),
+        ("a passphrase", &cert, ENCRYPTED, ["server.key is encrypted", "openssl pkey"]),
+        ("an old passphrase", &cert, OLD_ENCRYPTED, ["server.key is encrypted", "openssl pkey"]),
         ("version 1", VERSION_1, &key, ["server.pem cannot be used", "X.509 v1"]),
         (
             "garbage inside",
@@ -70,6 +85,12 @@ fn every_kind_of_bad_file_is_named_with_its_reason() {
     }
     let directory = directory();
     let files = write(&directory, &cert, &key);
+    std::fs::remove_file(&files.cert_file).expect("removed");
+    std::fs::create_dir(&files.cert_file).expect("made");
+    let error = Certificates::from_files(files.clone()).expect_err("a directory").to_string();
+    assert!(error.contains("server.pem") && error.contains("check the path"), "{error}");
+    std::fs::remove_dir(&files.cert_file).expect("removed");
+    std::fs::write(&files.cert_file, &cert).expect("written");
     std::fs::remove_file(&files.key_file).expect("removed");
     let error = Certificates::from_files(files).expect_err("missing").to_string();
     assert!(error.contains("server.key") && error.contains("No such file"), "{error}");
@@ -121,6 +142,56 @@ fn replaced_files_are_used_and_bad_ones_are_not() {
     std::fs::write(&files.cert_file, "nonsense").expect("written");
     look_again(&certificates);
     assert_eq!(leaf(&certificates), second);
+}
+
+/// As certbot and cert-manager do it: files in a folder of their own, and a link that is swapped.
+#[test]
+fn a_link_that_leads_elsewhere_is_followed() {
+    let directory = directory();
+    let moment = SystemTime::now() - Duration::from_secs(60);
+    let place = |name: &str, (cert, key): (String, String)| {
+        let folder = directory.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        for (file, text) in [("server.pem", cert), ("server.key", key)] {
+            let file = folder.join(file);
+            // Neither size nor time tells the files apart.
+            std::fs::write(&file, format!("{text}{}", " ".repeat(4096 - text.len())))
+                .expect("written");
+            let file = std::fs::File::options().write(true).open(file).expect("ours");
+            file.set_modified(moment).expect("ours");
+        }
+        folder
+    };
+    let (first, second) = (place("..1", good_pair()), place("..2", good_pair()));
+    let link = directory.path().join("live");
+    std::os::unix::fs::symlink(&first, &link).expect("a link");
+    let files = TlsFiles { cert_file: link.join("server.pem"), key_file: link.join("server.key") };
+    let certificates = Certificates::from_files(files).expect("good");
+    let before = leaf(&certificates);
+    let swapped = directory.path().join("swapped");
+    std::os::unix::fs::symlink(&second, &swapped).expect("a link");
+    std::fs::rename(&swapped, &link).expect("swapped");
+    look_again(&certificates);
+    assert_ne!(leaf(&certificates), before);
+}
+
+#[test]
+fn a_file_that_is_half_written_is_taken_when_it_is_whole() {
+    let (cert, key) = good_pair();
+    let directory = directory();
+    let files = write(&directory, &cert, &key);
+    let certificates = Certificates::from_files(files.clone()).expect("good");
+    let first = leaf(&certificates);
+    let (cert, key) = good_pair();
+    std::fs::write(&files.key_file, &key).expect("written");
+    for half in [&cert[..0], &cert[..cert.len() / 2], &cert[..cert.len() - 5]] {
+        std::fs::write(&files.cert_file, half).expect("written");
+        look_again(&certificates);
+        assert_eq!(leaf(&certificates), first, "the old one stays");
+    }
+    std::fs::write(&files.cert_file, &cert).expect("written");
+    look_again(&certificates);
+    assert_ne!(leaf(&certificates), first);
 }
 
 fn own(directory: &TempDir) -> Result<Arc<Certificates>, TlsError> {

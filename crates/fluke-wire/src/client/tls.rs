@@ -109,7 +109,8 @@ impl TlsProblem {
     fn of(problem: &CertificateError) -> Self {
         use CertificateError as Cert;
         match problem {
-            Cert::UnknownIssuer => Self::UnknownIssuer,
+            // A CA of the same name with another key: that of a server which was set up anew.
+            Cert::UnknownIssuer | Cert::BadSignature => Self::UnknownIssuer,
             Cert::NotValidForNameContext { expected, presented } => Self::WrongName {
                 expected: expected.to_str().into_owned(),
                 presented: if presented.is_empty() {

@@ -138,3 +138,19 @@ async fn another_call_is_not_known() {
     let answer = grpc.unary(request, path.parse().expect("a path"), codec).await;
     assert_eq!(answer.expect_err("no reflection").code(), Code::Unimplemented);
 }
+
+#[tokio::test]
+async fn a_browser_is_told_where_it_is() {
+    let hall = Hall::open().await;
+    let mut channel = Endpoint::from_shared(format!("http://{}", hall.address))
+        .expect("an address")
+        .connect()
+        .await
+        .expect("a server");
+    use tonic::codegen::Service;
+    std::future::poll_fn(|cx| channel.poll_ready(cx)).await.expect("open");
+    let page = http::Request::get("/").body(tonic::body::Body::empty()).expect("a request");
+    let answer = channel.call(page).await.expect("an answer");
+    assert_eq!(answer.status(), 415);
+    assert_eq!(answer.headers()["content-type"], "text/plain; charset=utf-8");
+}

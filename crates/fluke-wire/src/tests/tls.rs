@@ -45,9 +45,13 @@ async fn a_server_with_a_certificate_of_the_given_ca_is_trusted() {
 
 #[tokio::test]
 async fn a_server_of_another_ca_is_not_trusted() {
-    let (ours, theirs) = (Ca::new("ours"), Ca::new("theirs"));
-    let hall = Hall::open_tls(theirs.server_for(&["localhost"])).await;
-    assert_eq!(problem(join(&hall, "localhost", trusting(&ours)).await), TlsProblem::UnknownIssuer);
+    let ours = Ca::new("ours");
+    // Also one that calls itself the same.
+    for theirs in [Ca::new("theirs"), Ca::new("ours")] {
+        let hall = Hall::open_tls(theirs.server_for(&["localhost"])).await;
+        let untrusted = problem(join(&hall, "localhost", trusting(&ours)).await);
+        assert_eq!(untrusted, TlsProblem::UnknownIssuer);
+    }
 }
 
 #[tokio::test]
@@ -73,8 +77,20 @@ async fn a_certificate_for_another_name_is_refused_and_both_names_are_told() {
 async fn an_expired_certificate_is_refused() {
     let ca = Ca::new("ours");
     let hall = Hall::open_tls(ca.expired_server_for(&["localhost"])).await;
-    let problem = problem(join(&hall, "localhost", trusting(&ca)).await);
-    assert_eq!(problem, TlsProblem::WrongTime("expired"));
+    let expired = problem(join(&hall, "localhost", trusting(&ca)).await);
+    assert_eq!(expired, TlsProblem::WrongTime("expired"));
+    assert!(expired.to_string().contains("set the clock"), "{expired}");
+}
+
+#[tokio::test]
+async fn a_certificate_whose_time_has_not_come_is_refused() {
+    let ca = Ca::new("ours");
+    let hall = Hall::open_tls(ca.early_server_for(&["localhost"])).await;
+    for tls in [trusting(&ca), pinning(ca.fingerprint())] {
+        let early = problem(join(&hall, "localhost", tls).await);
+        assert_eq!(early, TlsProblem::WrongTime("not valid yet"));
+        assert!(early.to_string().contains("set the clock"), "{early}");
+    }
 }
 
 #[tokio::test]

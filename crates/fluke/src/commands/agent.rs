@@ -1,54 +1,53 @@
 //! `fluke agent`
 
+mod loading;
+mod standing;
+mod succession;
+
 use std::time::Duration;
 
+use fluke_agent::Ending;
 use fluke_model::message::NodeType;
 use fluke_wire::client::{ClientTls, Target};
+use futures_util::{Stream, stream};
 
-use crate::cli::{AgentArgs, Colour, Global};
+use crate::cli::{AgentArgs, Global};
 use crate::commands::{Signal, Signals, in_one_thread};
-use crate::config;
-use crate::config::agent::{AgentConfig, AgentFile, AgentProblem};
-use crate::diagnostics;
+use crate::config::agent::AgentConfig;
 use crate::failure::Failure;
 use crate::logging;
-use crate::screen::{self, Style};
+use loading::Loaded;
+use standing::Noted;
+use succession::{Footing, Myself};
+
+pub use standing::{Standing, State};
+pub use succession::Identity;
 
 /// How long a command may go on when the agent is told to stop; less than systemd waits.
 const STOP_GRACE: Duration = Duration::from_secs(60);
 
-/// Runs the agent until it is told to stop.
+/// Runs the agent until it is told to stop; on SIGHUP it becomes what is on disk by then.
 pub fn run(args: &AgentArgs, global: &Global) -> Result<(), Failure> {
-    let config = load(args, global.colour)?;
-    logging::start(config.log);
-    tell_what_has_no_effect(&config);
-    work(config)
+    let myself = Myself::now();
+    let mut loaded = loading::load(args).map_err(|error| error.told(global.colour))?;
+    logging::start(loaded.config.log);
+    tell_what_has_no_effect(&loaded.config);
+    loop {
+        match work(&loaded, args, &myself)? {
+            Ending::Stop => return Ok(()),
+            Ending::HandOver => {
+                let error = myself.succeed(&variables_for_exec(args));
+                tracing::error!(%error, program = %myself.program().display(),
+                    "the program cannot be run; this one goes on");
+            }
+        }
+        loaded = loading::load(args).map_err(|error| error.told(global.colour))?;
+    }
 }
 
-/// File and flags together; what is wrong with the file is on stderr.
-fn load(args: &AgentArgs, colour: Colour) -> Result<AgentConfig, Failure> {
-    let file = match &args.config {
-        None => AgentFile::default(),
-        Some(path) => {
-            let text = config::load(path)?;
-            let name = path.display().to_string();
-            config::read_agent(&name, &text, &config::environment).map_err(|problems| {
-                screen::note(&diagnostics::text(&problems, Style::of_stderr(colour)));
-                let what =
-                    format!("the config {name} cannot be used: {}", diagnostics::sum(&problems, 1));
-                Failure::new(what)
-                    .help(format!("`fluke validate {name}` checks it without starting"))
-            })?
-        }
-    };
-    let told = |problem: AgentProblem| {
-        let is_usage = matches!(problem, AgentProblem::Flag { .. });
-        Failure::from_error(&problem).help(problem.help()).usage(is_usage)
-    };
-    file.with_flags(args, config::environment("FLUKE_TOKEN"))
-        .map_err(told)?
-        .complete(&host_name())
-        .map_err(told)
+/// Those on disk now, so that the successor and its commands have what a restart would give them.
+fn variables_for_exec(args: &AgentArgs) -> Vec<(String, String)> {
+    loading::variables(args).map(|variables| variables.pairs().to_vec()).unwrap_or_default()
 }
 
 /// Settings for parts that are still to come are accepted, but not in silence.
@@ -64,11 +63,40 @@ fn tell_what_has_no_effect(config: &AgentConfig) {
     }
 }
 
-fn host_name() -> String {
-    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+fn work(loaded: &Loaded, args: &AgentArgs, myself: &Myself) -> Result<Ending, Failure> {
+    let settings = settings(loaded.config.clone())?;
+    in_one_thread(async {
+        let signals = Signals::listen()?;
+        let noted = Noted::new(&settings.state_dir);
+        let endings = endings(signals, args, myself, loaded.footing.clone());
+        fluke_agent::run_until(settings, endings, |status| noted.note(&status))
+            .await
+            .map_err(|error| Failure::new("the agent could not be started").because(&error))
+    })
 }
 
-fn work(config: AgentConfig) -> Result<(), Failure> {
+/// What signals mean: to stop, or to make way for what is on disk, if that is of any use.
+fn endings(
+    signals: Signals,
+    args: &AgentArgs,
+    myself: &Myself,
+    footing: Footing,
+) -> impl Stream<Item = Ending> {
+    stream::unfold((signals, footing), async move |(mut signals, footing)| {
+        loop {
+            match signals.next().await {
+                Signal::Stop => return Some((Ending::Stop, (signals, footing))),
+                Signal::Reload => {
+                    if succession::is_due(args, myself, &footing).await {
+                        return Some((Ending::HandOver, (signals, footing)));
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
     let ca_pem = match &config.tls.ca_file {
         None => None,
         Some(path) => Some(std::fs::read(path).map_err(|error| {
@@ -82,7 +110,7 @@ fn work(config: AgentConfig) -> Result<(), Failure> {
         insecure_skip_verify: config.tls.insecure_skip_verify,
         ca_fingerprint: config.tls.ca_fingerprint,
     };
-    let settings = fluke_agent::AgentConfig {
+    Ok(fluke_agent::AgentConfig {
         name: config.name,
         labels: config.labels,
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -97,13 +125,6 @@ fn work(config: AgentConfig) -> Result<(), Failure> {
         },
         parallel_checks: parallel_checks(),
         stop_grace: STOP_GRACE,
-    };
-    in_one_thread(async {
-        let mut signals = Signals::listen()?;
-        let stop = async move { while let Signal::Reload = signals.next().await {} };
-        fluke_agent::run(settings, stop, |_| {})
-            .await
-            .map_err(|error| Failure::new("the agent could not be started").because(&error))
     })
 }
 

@@ -15,7 +15,7 @@ use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
-use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
+use fluke_server::server::{HEARTBEAT, History, Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use fluke_wire::client::{ClientTls, Target};
@@ -86,7 +86,7 @@ fn settings(place: &Place, socket: &Path, token: &Secret) -> Settings {
         webhook_secret: None,
         default_policy: Policy::default(),
         alert_webhook: None,
-        max_events_per_agent: 1000,
+        history: History::Memory { max_events_per_agent: 1000 },
         tls: TlsSettings::Off,
         heartbeat: HEARTBEAT,
     }

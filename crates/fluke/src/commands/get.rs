@@ -61,7 +61,14 @@ impl Page for Get {
         let table = match self {
             Get::Agents => fleet::agents(&client.value::<Agents>(json)?, now),
             Get::Tasks => fleet::tasks(&client.value::<Tasks>(json)?),
-            Get::Events(_) => fleet::events(&client.value::<Events>(json)?.events, now),
+            Get::Events(_) => {
+                let events = client.value::<Events>(json)?;
+                if let Some(note) = fleet::unreadable(&events) {
+                    let table = fleet::events(&events.events, now).render(style, 0);
+                    return Ok(table + &Paint::Yellow.on(&note, style.colours) + "\n");
+                }
+                fleet::events(&events.events, now)
+            }
             Get::Drift => fleet::drift(&client.value::<DriftList>(json)?, now),
             Get::Source => return Ok(source::describe(&client.value(json)?, style, now)),
         };

@@ -5,14 +5,14 @@ use std::path::Path;
 use fluke_server::git::GitConfig;
 use fluke_server::server::{Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
-use fluke_server::tls::{Certificates, TlsFiles};
+use fluke_server::tls::TlsFiles;
 use fluke_server::trust::Grant;
 
 use crate::cli::{Colour, Global, ServerArgs};
-use crate::commands::{Signal, Signals, in_threads};
+use crate::commands::{Signal, Signals, in_threads, join_line};
 use crate::config;
-use crate::config::listen::Listen;
-use crate::config::server::{AgentToken, EventStore, ServerConfig, ServerTls};
+use crate::config::server::{AgentToken, ServerConfig, ServerTls};
+use crate::config::variables::Variables;
 use crate::diagnostics;
 use crate::failure::Failure;
 use crate::logging;
@@ -20,47 +20,50 @@ use crate::screen::{self, Style};
 
 /// Runs the server until it is told to stop.
 pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
-    let config = load(&args.config, global.colour)?;
+    let variables =
+        Variables::load(args.env_file.as_deref()).map_err(|error| Failure::from_error(&error))?;
+    let config = load(&args.config, &variables, global.colour)?;
     logging::start(config.log);
     allow_many_files();
-    serve(config, &args.config)
+    serve(config, args)
 }
 
 /// Every agent is a descriptor: takes as many as this process may have, and not only as many as
 /// programs get that do not ask.
 fn allow_many_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    let files = Resource::RLIMIT_NOFILE;
+    let raised = getrlimit(files).and_then(|(soft, hard)| match soft < hard {
+        true => setrlimit(files, hard, hard),
+        false => Ok(()),
+    });
     if let Err(error) = raised {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
 }
 
 /// Reads the config; what is wrong with it is on stderr.
-pub fn load(path: &Path, colour: Colour) -> Result<ServerConfig, Failure> {
+pub fn load(path: &Path, variables: &Variables, colour: Colour) -> Result<ServerConfig, Failure> {
     let text = config::load(path)?;
     let name = path.display().to_string();
-    config::read_server(&name, &text, &config::environment).map_err(|problems| {
+    config::read_server(&name, &text, &|name| variables.get(name)).map_err(|problems| {
         screen::note(&diagnostics::text(&problems, Style::of_stderr(colour)));
         let what = format!("the config {name} cannot be used: {}", diagnostics::sum(&problems, 1));
         Failure::new(what).help(format!("`fluke validate {name}` checks it without starting"))
     })
 }
 
-fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
+fn serve(config: ServerConfig, args: &ServerArgs) -> Result<(), Failure> {
     in_threads(async {
-        let (address, tls) = (config.listen_grpc.clone(), config.tls.clone());
+        let told = config.clone();
         let server = Server::start(settings(config)?)
             .await
             .map_err(|error| Failure::new("the server could not be started").because(&error))?;
         tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
-        if let (ServerTls::Own, Some(certificates)) = (&tls, &server.certificates) {
-            tell_agents_line(&address, server.grpc.port(), certificates);
-        }
+        tell_agents_line(&told, &server, args);
         let mut signals = Signals::listen()?;
         while let Signal::Reload = signals.next().await {
-            reload(&server, reread);
+            reload(&server, args);
         }
         tracing::info!("stopping; agents go on by themselves and come back");
         server.stop().await;
@@ -68,28 +71,19 @@ fn serve(config: ServerConfig, reread: &Path) -> Result<(), Failure> {
     })
 }
 
-/// What an agent needs to trust a server with a CA of its own.
-fn tell_agents_line(address: &Listen, port: u16, certificates: &Certificates) {
-    if let Some((file, fingerprint)) = certificates.own_ca() {
-        let host = nix::unistd::gethostname().unwrap_or_default();
-        let host = address.host.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
-        let url = format!("grpcs://{host}:{port}");
-        tracing::info!(
-            ca = %file.display(),
-            "agents join with: FLUKE_TOKEN=… fluke agent --url {url} --ca-fingerprint {fingerprint}"
-        );
-    }
+/// What an agent needs to join. The token is not for logs; who may have it can print it.
+fn tell_agents_line(config: &ServerConfig, server: &Server, args: &ServerArgs) {
+    let pin = server.certificates.as_ref().and_then(|it| it.own_ca()).map(|(_, pin)| pin);
+    let line = join_line::without_token(config, server.grpc.port(), pin);
+    let whole = format!("fluke join-line --config {}", args.config.display());
+    tracing::info!("agents join with: {line}    (with the token: {whole})");
 }
 
 /// Tokens change at once; everything else waits for a restart.
-fn reload(server: &Server, path: &Path) {
+fn reload(server: &Server, args: &ServerArgs) {
     server.source.poke();
-    let read = config::read_bounded(path).map_err(|error| error.to_string());
-    let name = path.display().to_string();
-    let config = read.and_then(|text| {
-        config::read_server(&name, &text, &config::environment)
-            .map_err(|problems| diagnostics::one_line(&problems))
-    });
+    let name = args.config.display().to_string();
+    let config = read_again(args, &name);
     match config.and_then(|config| Ok((grants(&config)?, config.api_tokens))) {
         Ok((grants, api_tokens)) => {
             server.replace_tokens(grants, &api_tokens);
@@ -101,17 +95,21 @@ fn reload(server: &Server, path: &Path) {
     }
 }
 
+fn read_again(args: &ServerArgs, name: &str) -> Result<ServerConfig, String> {
+    let variables = Variables::load(args.env_file.as_deref()).map_err(|error| error.to_string())?;
+    let text = config::read_bounded(&args.config).map_err(|error| error.to_string())?;
+    config::read_server(name, &text, &|name| variables.get(name))
+        .map_err(|problems| diagnostics::one_line(&problems))
+}
+
 fn settings(config: ServerConfig) -> Result<Settings, Failure> {
-    let EventStore::Memory { max_events_per_agent } = config.event_store else {
-        return Err(Failure::new("the event store `redis` is not there yet")
-            .help("set `backend = \"memory\"` in `event_store`"));
-    };
     let grants = grants(&config).map_err(Failure::new)?;
     let git = config.git;
     let mirror = GitConfig {
         credentials: git.basic_auth,
         ssh_key_file: git.ssh_key_file,
         known_hosts_file: git.known_hosts_file,
+        ca_file: git.ca_file,
         ..GitConfig::new(git.url, git.branch, config.cache_dir.join("git"))
     };
     Ok(Settings {
@@ -126,7 +124,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         webhook_secret: git.webhook_secret,
         default_policy: config.drift.policy,
         alert_webhook: config.drift.alert_webhook,
-        max_events_per_agent,
+        history: config.event_store,
         tls: match config.tls {
             ServerTls::Off => TlsSettings::Off,
             ServerTls::Own => TlsSettings::Own(config.cache_dir.join("tls")),

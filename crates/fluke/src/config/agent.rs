@@ -19,7 +19,7 @@ use crate::logging::LogConfig;
 mod tests;
 
 /// Where the agent keeps what it must not lose, unless told otherwise.
-const STATE_DIR: &str = "/var/lib/fluke";
+pub const STATE_DIR: &str = "/var/lib/fluke";
 
 /// Everything an agent is told.
 #[derive(Debug, Clone)]

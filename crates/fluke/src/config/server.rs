@@ -1,5 +1,7 @@
 //! `server { … }`
 
+mod event_store;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use fluke_model::label::Labels;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use fluke_server::git::{Branch, Credentials, RemoteUrl};
-use fluke_server::server::HEARTBEAT;
+use fluke_server::server::{HEARTBEAT, History};
 use globset::{Glob, GlobBuilder};
 
 use super::expand::Environment;
@@ -44,7 +46,7 @@ pub struct ServerConfig {
     /// What happens on drift where a task does not say.
     pub drift: DriftConfig,
     /// Where history is kept.
-    pub event_store: EventStore,
+    pub event_store: History,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -77,6 +79,8 @@ pub struct GitConfig {
     pub ssh_key_file: Option<PathBuf>,
     /// For `ssh`.
     pub known_hosts_file: Option<PathBuf>,
+    /// For `https`: certificates of CAs, as PEM, to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
     /// For `http(s)`.
     pub basic_auth: Option<Credentials>,
     /// What pushes are signed with.
@@ -108,25 +112,6 @@ pub struct DriftConfig {
     pub alert_webhook: Option<Secret>,
 }
 
-/// `event_store { … }`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EventStore {
-    /// A ring for each agent.
-    Memory {
-        /// The size of a ring.
-        max_events_per_agent: usize,
-    },
-    /// A Redis server.
-    Redis {
-        /// Where it is; may hold a password.
-        url: Secret,
-        /// Before every key.
-        prefix: String,
-        /// How long events are kept.
-        ttl: Duration,
-    },
-}
-
 /// Reads `server { … }`; none where something is wrong.
 pub fn read(
     block: &Block,
@@ -148,7 +133,7 @@ pub fn read(
     let drift = read.block("drift").map(|block| read_drift(block, evaluate, read.problems()));
     let event_store = read
         .block("event_store")
-        .and_then(|block| read_event_store(block, evaluate, read.problems()));
+        .and_then(|block| event_store::read(block, evaluate, read.problems()));
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
     let config = ServerConfig {
@@ -162,14 +147,11 @@ pub fn read(
         git: git?,
         tls: tls.unwrap_or(ServerTls::Own),
         drift: drift.unwrap_or(DriftConfig { policy: Policy::default(), alert_webhook: None }),
-        event_store: event_store.unwrap_or(EventStore::Memory { max_events_per_agent: RING }),
+        event_store: event_store.unwrap_or_else(event_store::in_memory),
         log: log.unwrap_or_default(),
     };
     (problems.len() == before).then_some(config)
 }
-
-/// How many events are kept for each agent, unless told otherwise.
-const RING: usize = 100;
 
 /// Agents take nothing longer.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(600);
@@ -274,6 +256,7 @@ fn read_git(
         read.or(Field::nonempty_string("manifest_glob").then(glob), DEFAULT_GLOB.into());
     let ssh_key_file = read.optional(fields::path("ssh_key_file"));
     let known_hosts_file = read.optional(fields::path("known_hosts_file"));
+    let ca_file = read.optional(fields::path("ca_file"));
     let basic_auth = read_basic_auth(&mut read);
     let webhook_secret = read.optional(fields::secret("webhook_secret"));
     read.finish();
@@ -284,6 +267,7 @@ fn read_git(
         manifest_glob,
         ssh_key_file,
         known_hosts_file,
+        ca_file,
         basic_auth,
         webhook_secret,
     })
@@ -352,58 +336,6 @@ fn read_drift(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>
     }
     read.finish();
     DriftConfig { policy: policy.map(|policy| policy.value).unwrap_or_default(), alert_webhook }
-}
-
-/// Where events can be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Backend {
-    Memory,
-    Redis,
-}
-
-fn read_event_store(
-    block: &Block,
-    evaluate: Evaluate<'_>,
-    problems: &mut Vec<Problem>,
-) -> Option<EventStore> {
-    const BACKENDS: &[(&str, Backend)] = &[("memory", Backend::Memory), ("redis", Backend::Redis)];
-    let mut read = Fields::of_block(block, evaluate, problems);
-    let backend = read.spanned(Field::word("backend", BACKENDS));
-    let memory = read.block("memory").map(|block| read_memory(block, evaluate, read.problems()));
-    let redis = read.block("redis");
-    let is_redis = backend.as_ref().is_some_and(|backend| backend.value == Backend::Redis);
-    if let (Some(backend), true, None) = (&backend, is_redis, redis) {
-        let problem =
-            Problem::new(backend.span, "the backend `redis` needs to know where Redis is");
-        read.problems().push(problem.help("add `redis { url = \"redis://localhost:6379\" }`"));
-    }
-    // What is not in use is read too: its mistakes are mistakes.
-    let redis = redis.map(|block| read_redis(block, evaluate, read.problems()));
-    read.finish();
-    match is_redis {
-        true => redis?,
-        false => Some(EventStore::Memory { max_events_per_agent: memory.unwrap_or(RING) }),
-    }
-}
-
-fn read_memory(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> usize {
-    let mut read = Fields::of_block(block, evaluate, problems);
-    let most = read.optional(Field::integer("max_events_per_agent", 1..=100_000));
-    read.finish();
-    most.and_then(|most| usize::try_from(most).ok()).unwrap_or(RING)
-}
-
-fn read_redis(
-    block: &Block,
-    evaluate: Evaluate<'_>,
-    problems: &mut Vec<Problem>,
-) -> Option<EventStore> {
-    let mut read = Fields::of_block(block, evaluate, problems);
-    let url = read.required(fields::secret_url("url", &["redis", "rediss", "redis+unix", "unix"]));
-    let prefix = read.or(Field::nonempty_string("prefix"), "fluke".into());
-    let ttl = read.or(fields::at_least_a_second("ttl"), Duration::from_secs(168 * 3600));
-    read.finish();
-    Some(EventStore::Redis { url: url?, prefix, ttl })
 }
 
 /// What systemd gives a service, or what the user has, or the system's.

@@ -29,6 +29,9 @@ pub fn describe(detail: &AgentDetail, style: Style, now: Timestamp) -> String {
             (&verdict(detail, now), Paint::Plain),
         ],
     );
+    if let Some(error) = &detail.agent.error {
+        report.quote(2, error, Paint::Plain);
+    }
     for (task, step) in problems(detail) {
         tell_problem(&mut report, detail, task, step, now);
     }
@@ -48,6 +51,7 @@ fn verdict(detail: &AgentDetail, now: Timestamp) -> String {
             "- last heard {}; is the agent running there, and can it reach the server?",
             exactly(detail.agent.last_seen, now)
         ),
+        Status::Failed if detail.agent.error.is_some() => "- nothing can be asked of it:".into(),
         Status::Drifted | Status::Applying | Status::Failed => format!(
             "- of {}, {} drifted and {} failed",
             count(tasks.total as usize, "task"),
@@ -183,10 +187,14 @@ fn tell_tasks(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
 }
 
 fn tell_events(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
-    if detail.events.is_empty() {
+    if detail.events.is_empty() && detail.events_error.is_none() {
         return;
     }
     report.heading("Recent events");
+    if let Some(error) = &detail.events_error {
+        let gap = format!("only those since it is away: {}", sanitise::line(error));
+        report.line(2, &[(&gap, Paint::Yellow)]);
+    }
     let shown = detail.events.len().min(EVENTS);
     report.table(2, &fleet::events(&detail.events[..shown], now));
     if detail.events.len() > shown {

@@ -1,6 +1,6 @@
 //! The lists: agents, drift, tasks, events.
 
-use fluke_model::api::{Agent, Agents, DriftEntry, DriftList, TaskView, Tasks};
+use fluke_model::api::{Agent, Agents, DriftEntry, DriftList, Events, TaskView, Tasks};
 use fluke_model::event::Event;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -127,6 +127,14 @@ fn task_row(task: &TaskView) -> [Cell; 6] {
         task.steps.len().to_string().into(),
         sanitise::line(&task.defined).into(),
     ]
+}
+
+/// What is left out of a list of events, if anything is.
+pub fn unreadable(events: &Events) -> Option<String> {
+    let count = events.unreadable;
+    (count > 0).then(|| {
+        format!("{count} more cannot be read by this version of the server: a newer one wrote them")
+    })
 }
 
 /// `fluke get events`

@@ -4,69 +4,124 @@ use fluke_model::event::{Event, EventKind};
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::verdict::Outcome;
 
-use super::support::{Bed, Host, applied, bed, keeps, quick};
+use super::support::{
+    Alerts, Bed, Host, ServerOptions, alerting, applied, bed, drifts_and_is_repaired, is_repaired,
+    keeps, quick,
+};
 
-/// The applies of a task that the server was told of: trigger and outcome.
-fn told(bed: &Bed, host: &Host, task: &str) -> Vec<(String, Option<Outcome>)> {
-    let events = bed.events(host.name()).into_iter();
+/// The repairs of a task without a server that the server was told of.
+fn offline(bed: &Bed, host: &Host, task: &str) -> Vec<Event> {
+    let finished = bed.events_of(host.name(), EventKind::ApplyFinished).into_iter();
     let of_task = |event: &Event| event.task.as_ref().is_some_and(|name| name.as_str() == task);
-    events
-        .filter(|event| event.kind == EventKind::ApplyFinished && of_task(event))
-        .map(|event| (event.trigger.unwrap_or_default(), event.outcome))
-        .collect()
+    finished.filter(|e| of_task(e) && e.trigger.as_deref() == Some("offline")).collect()
 }
 
-fn offline() -> (String, Option<Outcome>) {
-    ("offline".into(), Some(Outcome::Success))
-}
-
-#[test]
-fn a_reboot_without_a_server_repairs_what_it_may_and_the_server_learns_of_it() {
-    let Some(bed) = bed() else { return };
-    bed.server_with(quick());
-    let web = bed.host("web-1").joins("");
+/// One task that may be repaired without asking, and two that may not; all are there.
+fn three_tasks(bed: &Bed, host: &Host) {
     bed.commit_files(&[
         ("may.fluke.hcl", &keeps("may", "remediate")),
         ("ask.fluke.hcl", &keeps("ask", "alert_only")),
+        ("tell.fluke.hcl", &keeps("tell", "remediate_and_alert")),
     ]);
-    bed.until("the one is there, and the other is waited for", |bed| {
-        let seen = bed.agent("web-1");
-        let status = |place: &str| seen.step(place).map(|step| step.status);
-        status("may/shell.file") == Some(StepStatus::InSync)
-            && status("ask/shell.file") == Some(StepStatus::Drifted)
+    bed.until("what needs a human waits for one", |bed| {
+        let step = bed.agent(host.name()).step("ask/shell.file");
+        step.is_some_and(|step| step.status == StepStatus::Drifted)
     });
-    let (status, _) = bed
-        .server()
-        .post("/api/v1/reconcile", r#"{"scope":"task","name":"ask","by":"a story"}"#)
-        .expect("the server answers");
-    assert_eq!(status, 202);
+    let by_hand = r#"{"scope":"task","name":"ask","by":"a story"}"#;
+    let (status, said) =
+        bed.server().post("/api/v1/reconcile", by_hand).expect("the server answers");
+    assert_eq!(status, 202, "{said}");
     bed.settles();
-    let before = (told(&bed, &web, "may"), told(&bed, &web, "ask"));
+}
+
+#[test]
+fn a_reboot_without_a_server_repairs_what_it_may_and_the_server_learns_of_it_once() {
+    let Some(bed) = bed() else { return };
+    let alerts = Alerts::start();
+    bed.server_with(alerting(&alerts, quick()));
+    let web = bed.host("web-1").joins("");
+    three_tasks(&bed, &web);
+    let before = alerts.received().len();
 
     bed.server().stop();
-    web.run("rm /srv/may /srv/ask");
+    web.stop_agent();
+    web.run("rm /srv/may /srv/ask /srv/tell");
     web.reboot();
-    web.until("test -f /srv/may");
-    web.until("test -f /srv/may.applied && test $(wc -l < /srv/may.applied) = 2");
-    assert!(!web.has("/srv/ask"), "nobody was asked");
+    is_repaired(&web, "may", 2);
+    // Another look: nothing that it may not repair was merely not seen yet.
+    drifts_and_is_repaired(&web, "may", 3);
+    for name in ["ask", "tell"] {
+        assert!(!web.has(&format!("/srv/{name}")), "{name}: not in silence");
+    }
+    assert_eq!(alerts.received().len(), before, "nobody is there to alert");
 
     bed.server().start();
-    bed.until("it is back, and what may not be repaired is drifted", |bed| {
-        bed.agent("web-1").status == Status::Drifted
+    bed.until("the record is handed over", |bed| offline(bed, &web, "may").len() >= 2);
+    bed.until("what may be repaired loudly is, and the rest waits", |bed| {
+        let seen = bed.agent("web-1");
+        let is = |place: &str, status| seen.step(place).is_some_and(|step| step.status == status);
+        is("tell/shell.file", StepStatus::InSync) && is("ask/shell.file", StepStatus::Drifted)
     });
-    bed.until("the record is handed over", |bed| told(bed, &web, "may").contains(&offline()));
-    assert!(!web.has("/srv/ask"), "the server may not repair it either");
-    assert_eq!(applied(&web, "may"), 2);
-    // A server that was stopped has no history of before: what it knows, it was told on return.
-    assert_eq!(told(&bed, &web, "may"), [offline()], "before: {before:?}\n{}", bed.account());
-    assert_eq!(told(&bed, &web, "ask"), []);
+    assert!(!web.has("/srv/ask"), "it waits for a human");
+    assert_eq!(applied(&web, "may"), 3);
+    assert_eq!(applied(&web, "tell"), 2);
+    let told = offline(&bed, &web, "may");
+    assert_eq!(told.len(), 2, "each repair once: {}", bed.account());
+    assert!(told.iter().all(|event| event.outcome == Some(Outcome::Success)));
+    assert!(told.iter().all(|event| event.commit == Some(bed.repository().head())));
+    assert!(offline(&bed, &web, "ask").is_empty() && offline(&bed, &web, "tell").is_empty());
     let drift = bed.drift();
     assert_eq!(drift.len(), 1, "{drift:?}");
     assert_eq!(drift[0].task.as_str(), "ask");
+    bed.until("those who want to know do", |_| {
+        let told = alerts.told();
+        let since = |what: &str| told[before..].iter().any(|alert| alert == what);
+        since("drift_detected web-1 ask")
+            && since("drift_detected web-1 tell")
+            && since("drift_remediated web-1 tell")
+    });
 
-    // Handed over means handed over: another return brings nothing new.
-    bed.server().restart();
+    // Handed over means handed over: neither server nor agent tells it again.
+    bed.server().stop();
+    web.reboot();
+    bed.server().start();
     bed.until("it is back again", |bed| bed.agent("web-1").status == Status::Drifted);
-    assert_eq!(told(&bed, &web, "may"), []);
-    assert_eq!(applied(&web, "may"), 2);
+    assert!(offline(&bed, &web, "may").is_empty(), "{}", bed.account());
+    assert_eq!(applied(&web, "may"), 3);
+}
+
+#[test]
+fn what_was_repaired_before_a_power_cut_is_told_after_it() {
+    let Some(bed) = bed() else { return };
+    bed.server_with(quick());
+    let web = bed.host("web-1").joins("");
+    bed.commit("a.fluke.hcl", &keeps("file", "remediate"));
+    bed.settles();
+    bed.server().kill();
+    drifts_and_is_repaired(&web, "file", 2);
+    drifts_and_is_repaired(&web, "file", 3);
+    web.kill();
+    web.start();
+    bed.server().start();
+    bed.settles();
+    bed.until("the record is handed over", |bed| !offline(bed, &web, "file").is_empty());
+    let told = offline(&bed, &web, "file");
+    assert_eq!(told.len(), 2, "{}", bed.account());
+    assert!(told.iter().all(|event| event.outcome == Some(Outcome::Success)), "{told:?}");
+    assert_eq!(applied(&web, "file"), 3);
+}
+
+#[test]
+fn a_host_that_never_met_a_server_since_its_boot_still_knows_how_often_to_look() {
+    let Some(bed) = bed() else { return };
+    let options = ServerOptions { poll_interval: "2s".into(), ..quick() };
+    bed.server_with(options);
+    let web = bed.host("web-1").joins("");
+    bed.commit("a.fluke.hcl", &keeps("file", "remediate"));
+    bed.settles();
+    bed.server().kill();
+    web.kill();
+    web.start();
+    drifts_and_is_repaired(&web, "file", 2);
+    drifts_and_is_repaired(&web, "file", 3);
 }

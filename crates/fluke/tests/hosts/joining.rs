@@ -3,7 +3,7 @@
 use fluke_model::event::EventKind;
 use fluke_model::status::Status;
 
-use super::support::{applied, bed, keeps};
+use super::support::{applied, bed, drifts_and_is_repaired, keeps, quick};
 
 #[test]
 fn two_hosts_join_over_tls_and_become_what_a_commit_says() {
@@ -48,15 +48,14 @@ fn a_host_that_is_powered_off_and_on_again_catches_up() {
 #[test]
 fn a_host_that_was_cut_off_catches_up_when_it_is_reached_again() {
     let Some(bed) = bed() else { return };
-    bed.server_with(super::support::quick());
+    bed.server_with(quick());
     let web = bed.host("web-1").joins("");
     bed.commit("a.fluke.hcl", &keeps("first", "remediate"));
     bed.settles();
     bed.partition(&web);
     bed.until("the server misses it", |bed| bed.agent("web-1").status == Status::Offline);
     bed.commit("b.fluke.hcl", &keeps("second", "remediate"));
-    web.run("rm /srv/first");
-    web.until("test -f /srv/first");
+    drifts_and_is_repaired(&web, "first", 2);
     assert!(!web.has("/srv/second"), "nobody could tell it");
     bed.heal();
     bed.settles();

@@ -1,6 +1,6 @@
 //! The bed for the program under test, and the manifests that its stories have in common.
 
-pub use fluke_bed::{Bed, Host, Join, ServerOptions};
+pub use fluke_bed::{Alerts, Bed, Host, Join, ServerOptions};
 
 /// A bed with the program of this build; none where there can be no bed.
 pub fn bed() -> Option<Bed> {
@@ -21,7 +21,7 @@ task "{name}" {{
   }}
   shell "file" {{
     check   = "test -f /srv/{name}"
-    command = "echo {name} > /srv/{name}; echo x >> /srv/{name}.applied"
+    command = "echo x >> /srv/{name}.applied; echo {name} > /srv/{name}"
   }}
 }}
 "#
@@ -33,12 +33,28 @@ pub fn applied(host: &Host, name: &str) -> usize {
     host.read(&format!("/srv/{name}.applied")).lines().count()
 }
 
+/// Takes away what a task keeps and waits until it is back and on record, for the `times`-th time.
+/// For a host whose server is away.
+pub fn drifts_and_is_repaired(host: &Host, name: &str, times: usize) {
+    host.run(&format!("rm -f /srv/{name}"));
+    is_repaired(host, name, times);
+}
+
+/// Waits until a task was applied for the `times`-th time, as the agent itself says.
+pub fn is_repaired(host: &Host, name: &str, times: usize) {
+    let log = "journalctl --output=cat --unit=fluke-agent";
+    host.until(&format!("test $({log} | grep -c 'ended task={name} .*success') = {times}"));
+    assert_eq!(applied(host, name), times);
+    assert!(host.has(&format!("/srv/{name}")));
+}
+
 /// A server whose heartbeats and polls are a second apart: for stories about silence.
 pub fn quick() -> ServerOptions {
-    ServerOptions {
-        heartbeat: "1s".into(),
-        poll_interval: "1s".into(),
-        more: "drift {\n    alert_webhook = \"http://127.0.0.1:9/nobody\"\n  }".into(),
-        ..ServerOptions::default()
-    }
+    ServerOptions { heartbeat: "1s".into(), poll_interval: "1s".into(), ..ServerOptions::default() }
+}
+
+/// The same server, which tells of drift.
+pub fn alerting(alerts: &Alerts, options: ServerOptions) -> ServerOptions {
+    let drift = format!("drift {{\n    alert_webhook = \"{}\"\n  }}", alerts.url());
+    ServerOptions { more: options.more + "\n" + &drift, ..options }
 }

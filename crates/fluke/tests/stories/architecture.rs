@@ -34,6 +34,10 @@ fn crates_know_only_whom_they_may_know() {
     assert_eq!(known("fluke-wire"), ["fluke-model"]);
     assert_eq!(known("fluke-server"), ["fluke-manifest", "fluke-model", "fluke-wire"]);
     assert_eq!(known("fluke-agent"), ["fluke-model", "fluke-wire"]);
+    assert_eq!(known("fluke-bed"), ["fluke-model"]);
+    for (name, dependencies) in &crates {
+        assert!(!dependencies.contains("fluke-bed"), "{name} ships: the bed is for its tests only");
+    }
 }
 
 #[test]
@@ -55,7 +59,7 @@ fn the_model_and_the_language_are_pure() {
 }
 
 #[test]
-fn only_the_host_and_git_start_processes() {
+fn only_the_host_git_and_the_command_line_start_processes() {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
     for name in
@@ -63,7 +67,7 @@ fn only_the_host_and_git_start_processes() {
     {
         collect(&crates.join(name).join("src"), &mut sources);
     }
-    let may = ["fluke-agent/src/host", "fluke-server/src/git"];
+    let may = ["fluke-agent/src/host", "fluke-server/src/git", "fluke/src/program.rs"];
     let starts = |path: &&std::path::PathBuf| {
         let text = std::fs::read_to_string(path).expect("a source");
         text.contains("process::Command")

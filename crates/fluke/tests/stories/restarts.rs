@@ -126,6 +126,12 @@ async fn a_bound_token_is_for_its_own_names_and_labels() {
             host.statuses().iter().any(|status| matches!(status, AgentStatus::Refused { reason, .. } if reason.contains("the token `web` is not for")))
         };
         fleet.until("it is refused", |_| refused()).await;
+        assert!(
+            host.statuses().iter().all(|status| !matches!(status, AgentStatus::Connected { .. }))
+        );
     }
     assert_eq!(fleet.agents().len(), 1);
+    let told: Vec<_> = fleet.events(&[EventKind::AgentRefused]).await;
+    let told: String = told.iter().filter_map(|event| event.output.clone()).collect();
+    assert!(told.contains("as `db-1`") && told.contains("role=db"), "on record: {told}");
 }

@@ -3,10 +3,11 @@
 
 mod alerts;
 mod host;
+pub mod program;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluke_model::api;
 use fluke_model::event::{Event, EventKind};
@@ -17,7 +18,7 @@ use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;
 use fluke_server::events::EventQuery;
 use fluke_server::git::{Branch, GitConfig, RemoteUrl};
-use fluke_server::server::{HEARTBEAT, Server, Settings, TlsSettings};
+use fluke_server::server::{HEARTBEAT, History, Server, Settings, StartError, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use tempfile::TempDir;
@@ -42,6 +43,7 @@ pub struct Options {
     pub alert_webhook: Option<String>,
     pub grants: Vec<Grant>,
     pub heartbeat: Duration,
+    pub history: History,
 }
 
 impl Default for Options {
@@ -52,6 +54,7 @@ impl Default for Options {
             alert_webhook: None,
             grants: vec![Grant::any(TOKEN)],
             heartbeat: HEARTBEAT,
+            history: History::Memory { max_events_per_agent: 10_000 },
         }
     }
 }
@@ -82,7 +85,17 @@ impl Fleet {
     }
 
     pub async fn start_server(&mut self) {
-        let server = Server::start(self.settings()).await.expect("the server starts");
+        let deadline = Instant::now() + PATIENCE;
+        let server = loop {
+            match Server::start(self.settings()).await {
+                Ok(server) => break server,
+                // A process that another story has just forked holds the port until it execs.
+                Err(StartError::Listen { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                Err(error) => panic!("the server does not start: {error}"),
+            }
+        };
         self.addresses = Some((server.grpc.to_string(), server.http.to_string()));
         self.server = Some(server);
     }
@@ -116,7 +129,7 @@ impl Fleet {
             webhook_secret: Some(Secret::new(WEBHOOK_SECRET)),
             default_policy: self.options.default_policy,
             alert_webhook: self.options.alert_webhook.clone().map(Secret::new),
-            max_events_per_agent: 10_000,
+            history: self.options.history.clone(),
             tls: TlsSettings::Off,
             heartbeat: self.options.heartbeat,
         }

@@ -141,3 +141,28 @@ async fn while_the_server_is_away_the_agent_repairs_what_it_may_and_tells_later(
     assert!(records.iter().all(|record| record.instruction.is_none()));
     assert!(records.iter().all(|record| record.trigger == Trigger::Offline));
 }
+
+#[tokio::test]
+async fn a_connection_that_fails_in_itself_is_begun_anew() {
+    let mut hall = Hall::open().await;
+    let host = Host::new(hall.address);
+    let store = Store::open(&host.config.state_dir, now()).expect("a store");
+    let mut agent = Agent::new(host.config.clone(), store, |_| {});
+    let turn = async |agent: &mut Agent<_>| {
+        let happening = agent.wait(std::pin::pin!(futures_util::stream::pending())).await;
+        agent.handle(happening);
+    };
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        while agent.session.is_none() {
+            turn(&mut agent).await;
+        }
+        sessions.push(hall.next_guest().await);
+        // As a panic in there would.
+        agent.connection.abort_all();
+        while agent.session.is_some() {
+            turn(&mut agent).await;
+        }
+    }
+    assert_eq!(sessions.len(), 2);
+}

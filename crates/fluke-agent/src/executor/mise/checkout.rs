@@ -1,5 +1,7 @@
 //! Keeps a directory a clone of a repository's branch, and never touches anybody's work in it.
 
+mod credentials;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +11,8 @@ use tokio::time::Instant;
 use crate::host::output::{Secrets, last_lines};
 use crate::host::process::{Command, End, Finished, Leftovers};
 use crate::host::{Host, files};
+
+use credentials::Credentials;
 
 /// Where the agent notes what it checked out last, to tell it from commits of others.
 const DEPLOYED: &str = "refs/fluke/deployed";
@@ -54,6 +58,9 @@ struct Checkout<'a> {
     git: PathBuf,
     dir: &'a Path,
     wanted: &'a GitCheckout,
+    /// The wanted URL, without a password.
+    url: String,
+    credentials: Option<Credentials>,
     /// A password in the URL, which git may repeat.
     secrets: Secrets,
     deadline: Instant,
@@ -70,8 +77,11 @@ impl<'a> Checkout<'a> {
         if wanted.url.starts_with('-') || wanted.branch.starts_with('-') {
             return Err("neither `url` nor `branch` can begin with a dash".to_owned());
         }
-        let secrets = Secrets::new(password(&wanted.url).map(str::as_bytes));
-        Ok(Self { host, git, dir, wanted, secrets, deadline })
+        let (url, credentials) = credentials::split(&wanted.url);
+        let unescaped = credentials.as_ref().map(|found| found.password.as_str());
+        let passwords = password(&wanted.url).into_iter().chain(unescaped);
+        let secrets = Secrets::new(passwords.map(str::as_bytes));
+        Ok(Self { host, git, dir, wanted, url, credentials, secrets, deadline })
     }
 
     async fn update(&self) -> Result<(), String> {
@@ -102,7 +112,7 @@ impl<'a> Checkout<'a> {
         files::remove_dir(&beside)
             .await
             .map_err(|error| trouble(&format!("remove {}", beside.display()), error))?;
-        let GitCheckout { url, branch } = self.wanted;
+        let (url, branch) = (&self.url, &self.wanted.branch);
         let args = ["clone", "--quiet", "--single-branch", "--no-recurse-submodules", "--branch"];
         let args = args.iter().map(OsStr::new).chain([
             OsStr::new(branch),
@@ -120,7 +130,7 @@ impl<'a> Checkout<'a> {
 
     async fn expect_our_clone(&self) -> Result<(), String> {
         let shown = self.dir.display();
-        let url = self.secrets.mask_text(&self.wanted.url);
+        let url = self.secrets.mask_text(&self.url);
         let no_clone = || {
             format!(
                 "{shown} exists and is not a clone of {url}; move it away, or correct \
@@ -137,11 +147,17 @@ impl<'a> Checkout<'a> {
         }
         let origin = self.run(self.dir, ["config", "--get", "remote.origin.url"]).await?;
         let origin = said(&origin);
-        if plain(origin.trim()) != plain(&self.wanted.url) {
-            let origin = mask_password(origin.trim());
+        let (without, had) = credentials::split(origin.trim());
+        if plain(&without) != plain(&self.url) {
+            let origin = mask_password(&without);
             return Err(format!(
                 "{shown} is a clone of {origin}, not of {url}; move it away, or correct `git.url`"
             ));
+        }
+        if had.is_some() {
+            // A clone of before, or somebody else's: no password is left lying in its config.
+            let doing = format!("take the password out of the configuration of {shown}");
+            self.git(self.dir, &doing, ["remote", "set-url", "origin", &self.url]).await?;
         }
         Ok(())
     }
@@ -166,7 +182,7 @@ impl<'a> Checkout<'a> {
     }
 
     async fn fetch(&self) -> Result<(), String> {
-        let GitCheckout { url, branch } = self.wanted;
+        let (url, branch) = (&self.url, &self.wanted.branch);
         let fetching = format!("fetch branch {branch} of {}", self.secrets.mask_text(url));
         let refspec = format!("+refs/heads/{branch}:{}", self.tracking());
         let args = ["fetch", "--quiet", "--no-recurse-submodules", "origin", &refspec];
@@ -217,6 +233,9 @@ impl<'a> Checkout<'a> {
         args: impl IntoIterator<Item = A>,
     ) -> Result<(), String> {
         let mut command = self.command(dir).args(args);
+        if let Some(credentials) = &self.credentials {
+            command = command.envs(credentials.environment(&self.host.environment));
+        }
         let set = ["GIT_SSH_COMMAND", "GIT_SSH"].iter();
         if !set.clone().any(|name| self.host.environment.get(name).is_some()) {
             // The user's own way to call ssh, which must not ask anybody.

@@ -65,15 +65,65 @@ fn what_fails_is_left_alone_for_longer_and_longer() {
     let start = Instant::now();
     let mut offline = Offline::new(MINUTE, start);
     let snapshot = held().snapshot.clone();
-    let due = |offline: &Offline, after: u64| {
+    let due = |offline: &mut Offline, after: u64| {
         !offline.repairs(&snapshot, &all_drifted(), start + Duration::from_secs(after)).is_empty()
     };
     offline.learn(&report(&[(0, Outcome::Failure), (1, Outcome::Skipped)]), start);
-    assert!(!due(&offline, 9));
-    assert!(due(&offline, 10));
+    assert!(!due(&mut offline, 9));
+    assert!(due(&mut offline, 10));
     offline.learn(&report(&[(0, Outcome::AppliedButDrifted)]), start);
-    assert!(!due(&offline, 19));
-    assert!(due(&offline, 20));
+    assert!(!due(&mut offline, 19));
+    assert!(due(&mut offline, 20));
     offline.learn(&report(&[(0, Outcome::Success), (1, Outcome::Success)]), start);
-    assert!(due(&offline, 0));
+    assert!(due(&mut offline, 0));
+}
+
+#[test]
+fn a_failed_repair_is_tried_again_after_its_pause_and_not_only_at_the_next_look() {
+    let start = Instant::now();
+    let mut offline = Offline::new(60 * MINUTE, start);
+    offline.learn(&report(&[(0, Outcome::Failure)]), start);
+    let due = start + Duration::from_secs(10);
+    assert_eq!(offline.next_look(), Some(due));
+    let errors: Vec<_> = all_drifted()
+        .into_iter()
+        .map(|(step, _)| (step, Verdict::Error { reason: "cannot tell".into() }))
+        .collect();
+    assert_eq!(offline.repairs(&held().snapshot, &errors, due), []);
+    assert_eq!(offline.next_look(), Some(start + 60 * MINUTE), "it was tried");
+}
+
+#[test]
+fn only_steps_that_were_looked_at_are_repaired() {
+    let now = Instant::now();
+    let mut offline = Offline::new(MINUTE, now);
+    let one = [(StepIndex(1), Verdict::Drifted(Drift::because("killed")))];
+    assert_eq!(offline.repairs(&held().snapshot, &one, now), [StepIndex(1)]);
+}
+
+#[test]
+fn what_dies_whenever_it_was_put_right_is_left_alone_for_longer_and_longer() {
+    let now = Instant::now();
+    let mut offline = Offline::new(60 * MINUTE, now);
+    let snapshot = held().snapshot.clone();
+    let relapse = |offline: &mut Offline| {
+        let due = offline.repairs(&snapshot, &all_drifted(), now);
+        offline.learn(&report(&[(0, Outcome::Success), (1, Outcome::Success)]), now);
+        !due.is_empty()
+    };
+    let tries = (0..100).filter(|_| relapse(&mut offline)).count();
+    assert_eq!(tries as u32, policy::FREE_RELAPSES + 1);
+}
+
+#[test]
+fn the_agent_knows_that_it_is_alone_once_it_was_left_or_could_not_reach_anybody() {
+    let now = Instant::now();
+    let mut offline = Offline::new(MINUTE, now);
+    assert!(!offline.is_alone(), "the server may be there in a moment");
+    offline.unreached();
+    assert!(offline.is_alone());
+    offline.connected(MINUTE);
+    assert!(!offline.is_alone());
+    offline.lost(now);
+    assert!(offline.is_alone());
 }

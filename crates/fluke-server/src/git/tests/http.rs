@@ -1,90 +1,23 @@
-//! Over HTTP, with git's own CGI program behind a real server.
+//! Over HTTP(S), with git's own CGI program behind a real server.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::http::{Request, Response, StatusCode, header};
-use base64::Engine;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
+use super::super::fixture::forge::{Forge, Mood};
 use super::*;
-
-/// Serves the repositories under `root` to `bot` with password `right`; returns its address.
-async fn serve(root: std::path::PathBuf) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let router = Router::new().fallback(move |request| answer(root.clone(), request));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
-}
-
-async fn answer(root: std::path::PathBuf, request: Request<Body>) -> Response<Body> {
-    let expected = base64::engine::general_purpose::STANDARD.encode("bot:right");
-    let given = request.headers().get(header::AUTHORIZATION).cloned();
-    if request.uri().path().starts_with("/moved") {
-        return plain(StatusCode::FOUND, header::LOCATION, "http://127.0.0.1:1/elsewhere");
-    }
-    if given.is_none_or(|given| given != format!("Basic {expected}")) {
-        return plain(StatusCode::UNAUTHORIZED, header::WWW_AUTHENTICATE, "Basic realm=\"git\"");
-    }
-    let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, 1 << 20).await.expect("a body");
-    let text = |name: header::HeaderName| {
-        parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_string()
-    };
-    let mut backend = tokio::process::Command::new("git")
-        .arg("http-backend")
-        .env("GIT_PROJECT_ROOT", root)
-        .env("GIT_HTTP_EXPORT_ALL", "1")
-        .env("REQUEST_METHOD", parts.method.as_str())
-        .env("PATH_INFO", parts.uri.path())
-        .env("QUERY_STRING", parts.uri.query().unwrap_or(""))
-        .env("CONTENT_TYPE", text(header::CONTENT_TYPE))
-        .env("HTTP_CONTENT_ENCODING", text(header::CONTENT_ENCODING))
-        .env("GIT_PROTOCOL", text(header::HeaderName::from_static("git-protocol")))
-        .env("CONTENT_LENGTH", body.len().to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("git http-backend");
-    let mut stdin = backend.stdin.take().expect("a pipe");
-    stdin.write_all(&body).await.expect("written");
-    drop(stdin);
-    let output = backend.wait_with_output().await.expect("an answer");
-    let end = output.stdout.windows(4).position(|four| four == b"\r\n\r\n").expect("headers");
-    let head = String::from_utf8_lossy(&output.stdout[..end]).into_owned();
-    let mut response = Response::builder();
-    for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
-        response = match name {
-            "Status" => response.status(value[..3].parse::<u16>().expect("a status")),
-            _ => response.header(name, value),
-        };
-    }
-    response.body(Bytes::copy_from_slice(&output.stdout[end + 4..]).into()).expect("a response")
-}
-
-fn plain(status: StatusCode, name: header::HeaderName, value: &str) -> Response<Body> {
-    Response::builder().status(status).header(name, value).body(Body::empty()).expect("plain")
-}
-
-fn with_password(mut config: GitConfig, password: &str) -> GitConfig {
-    config.credentials = Some(Credentials { user: "bot".into(), password: password.into() });
-    config
-}
 
 #[tokio::test]
 async fn the_right_password_opens_and_a_wrong_one_is_told() {
     let repository = Repository::with("a.fluke.hcl", "one");
-    let server = serve(repository.beside("")).await;
-    let config = repository.config_for(&format!("{server}/work/.git"));
-    let mut mirror = Mirror::new(with_password(config.clone(), "right"));
+    let forge = Forge::of(&repository).await;
+    let mut mirror = Mirror::new(forge.config(&repository, "right"));
     assert_eq!(mirror.tip().await.expect("a tip"), repository.head());
     assert_eq!(text(&checkout(&mut mirror).await, "a.fluke.hcl"), "one");
 
-    for config in [with_password(config.clone(), "wr0ng"), config.clone()] {
+    let none = GitConfig { credentials: None, ..forge.config(&repository, "") };
+    for config in [forge.config(&repository, "wr0ng"), none] {
         let mut mirror = Mirror::new(config);
         for error in [mirror.tip().await.expect_err("refused"), refused(&mut mirror).await] {
             assert!(matches!(error, GitError::Authentication { .. }), "{error}");
@@ -96,35 +29,119 @@ async fn the_right_password_opens_and_a_wrong_one_is_told() {
 #[tokio::test]
 async fn credentials_in_the_url_work_and_never_reach_an_argument() {
     let repository = Repository::with("a.fluke.hcl", "one");
-    let server = serve(repository.beside("")).await.replace("http://", "http://bot:right@");
+    let forge = Forge::of(&repository).await;
+    let server = forge.url.replace("http://", "http://bot:right@");
     let mut mirror = Mirror::new(repository.config_for(&format!("{server}/work/.git")));
     assert_eq!(mirror.tip().await.expect("a tip"), repository.head());
     assert!(!mirror.url().as_str().contains("right"));
 }
 
 #[tokio::test]
+async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let forge = Forge::with_tls(&repository).await;
+    let config = forge.config(&repository, "right");
+    let mut mirror = Mirror::new(config.clone());
+    assert_eq!(mirror.tip().await.expect("a tip"), repository.head());
+    assert_eq!(text(&checkout(&mut mirror).await, "a.fluke.hcl"), "one");
+
+    let other = Repository::empty();
+    let stranger = Forge::with_tls(&other).await;
+    let nowhere = Some(repository.beside("no-such-ca.pem"));
+    for (case, ca_file) in
+        [("the system's", None), ("another", stranger.ca_file.clone()), ("a missing one", nowhere)]
+    {
+        let error = refused(&mut Mirror::new(GitConfig { ca_file, ..config.clone() })).await;
+        assert!(matches!(error, GitError::Certificate { .. }), "{case}: {error}");
+        assert!(error.to_string().contains("`ca_file`"), "{case}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_as_right_or_wrong_over_tls() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let forge = Forge::with_tls(&repository).await;
+    let error = refused(&mut Mirror::new(forge.config(&repository, "wr0ng"))).await;
+    assert!(matches!(error, GitError::Authentication { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_path_without_a_repository_is_not_found() {
     let repository = Repository::with("a.fluke.hcl", "one");
-    let server = serve(repository.beside("")).await;
-    let config = repository.config_for(&format!("{server}/nothing.git"));
-    let error = refused(&mut Mirror::new(with_password(config, "right"))).await;
+    let forge = Forge::of(&repository).await;
+    let mut config = forge.config(&repository, "right");
+    config.url = RemoteUrl::parse(&format!("{}/nothing.git", forge.url)).expect("an address");
+    let error = refused(&mut Mirror::new(config)).await;
     assert!(matches!(error, GitError::NotFound { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn credentials_do_not_follow_a_redirect() {
+async fn a_redirect_is_followed_without_credentials_and_never_with_them() {
     let repository = Repository::with("a.fluke.hcl", "one");
-    let server = serve(repository.beside("")).await;
-    let config = repository.config_for(&format!("{server}/moved/infra.git"));
-    let error = refused(&mut Mirror::new(with_password(config, "right"))).await;
+    let forge = Forge::of(&repository).await;
+    let moved = |forge: &Forge| {
+        RemoteUrl::parse(&format!("{}/moved/work/.git", forge.url)).expect("an address")
+    };
+    let config = GitConfig { url: moved(&forge), ..forge.config(&repository, "right") };
+    let error = refused(&mut Mirror::new(config)).await;
     assert!(matches!(error, GitError::Moved { .. }), "{error}");
+    assert_eq!(forge.asked(), [""; 0], "nothing was sent to the new address");
+
+    let open = Forge::open(&repository).await;
+    let config = GitConfig { url: moved(&open), credentials: None, ..open.config(&repository, "") };
+    assert_eq!(checkout(&mut Mirror::new(config)).await.commit, repository.head());
 }
 
 #[tokio::test]
-async fn a_closed_port_is_a_matter_of_the_network() {
-    let repository = Repository::empty();
+async fn a_closed_port_and_a_broken_server_are_a_matter_of_the_network() {
+    let repository = Repository::with("a.fluke.hcl", "one");
     let error = refused(&mut Mirror::new(repository.config_for("http://127.0.0.1:1/x"))).await;
     assert!(matches!(error, GitError::Network { .. }), "{error}");
+    let forge = Forge::of(&repository).await;
+    forge.is(Mood::Broken);
+    let error = refused(&mut Mirror::new(forge.config(&repository, "right"))).await;
+    assert!(matches!(error, GitError::Network { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn only_the_newest_commit_is_fetched_however_the_branch_moves() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    for round in 0..5 {
+        repository.commit("a.fluke.hcl", &format!("round {round}"));
+    }
+    let forge = Forge::of(&repository).await;
+    let mut mirror = Mirror::new(forge.config(&repository, "right"));
+    let kept = |repository: &Repository| {
+        let mirror = repository.cache().join("mirror.git");
+        git_in(&mirror, &["rev-list", "--count", TIP]).trim().to_string()
+    };
+    checkout(&mut mirror).await;
+    assert_eq!(kept(&repository), "1", "after the first fetch");
+    repository.commit("a.fluke.hcl", "next");
+    repository.commit("a.fluke.hcl", "and next");
+    checkout(&mut mirror).await;
+    assert_eq!(kept(&repository), "1", "after several commits at once");
+    repository.git(&["reset", "--quiet", "--hard", "HEAD~4"]);
+    repository.commit("a.fluke.hcl", "rewritten");
+    let rewritten = checkout(&mut mirror).await;
+    assert_eq!(text(&rewritten, "a.fluke.hcl"), "rewritten");
+    assert_eq!(kept(&repository), "1", "after a force-push");
+}
+
+/// Waits until no process has `word` among its arguments.
+async fn until_none_runs_with(word: &str) {
+    let runs = || {
+        let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+        processes
+            .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+            .any(|arguments| String::from_utf8_lossy(&arguments).contains(word))
+    };
+    let gone = async {
+        while runs() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("all of them are ended");
 }
 
 #[tokio::test]
@@ -143,4 +160,23 @@ async fn a_server_that_never_answers_is_given_up_and_nothing_is_left_running() {
     });
     let error = error.expect_err("no answer");
     assert!(matches!(error, GitError::Timeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_half_way_is_given_up_and_found_again() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let forge = Forge::of(&repository).await;
+    let mut mirror = Mirror::new(forge.config(&repository, "right"));
+    checkout(&mut mirror).await;
+    for mood in [Mood::Silent, Mood::HalfAPack, Mood::Trickling] {
+        repository.commit("a.fluke.hcl", &format!("{mood:?}"));
+        forge.is(mood);
+        mirror.config.timeout = Duration::from_millis(500);
+        let error = refused(&mut mirror).await;
+        assert!(matches!(error, GitError::Timeout { .. }), "{mood:?}: {error}");
+        until_none_runs_with(&forge.url).await;
+        forge.is(Mood::Well);
+        mirror.config.timeout = GitConfig::TIMEOUT;
+        assert_eq!(text(&checkout(&mut mirror).await, "a.fluke.hcl"), format!("{mood:?}"));
+    }
 }

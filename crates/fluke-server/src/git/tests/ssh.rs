@@ -29,9 +29,9 @@ fn sshd_program() -> Option<PathBuf> {
     found
 }
 
-fn keygen(file: &Path) {
+fn keygen(file: &Path, passphrase: &str) {
     let made = Command::new("ssh-keygen")
-        .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+        .args(["-q", "-t", "ed25519", "-N", passphrase, "-f"])
         .arg(file)
         .status()
         .expect("ssh-keygen runs");
@@ -45,8 +45,11 @@ impl Sshd {
         let _ = std::fs::create_dir_all("/run/sshd");
         let files = repository.beside("ssh key%20 'files'");
         std::fs::create_dir(&files).expect("a directory");
-        ["host", "host2", "user", "stranger"].iter().for_each(|name| keygen(&files.join(name)));
-        std::fs::copy(files.join("user.pub"), repository.beside("authorized")).expect("copied");
+        ["host", "host2", "user", "stranger"].iter().for_each(|name| keygen(&files.join(name), ""));
+        keygen(&files.join("locked"), "a passphrase");
+        let public = |name: &str| std::fs::read(files.join(name)).expect("a key");
+        let authorized = [public("user.pub"), public("locked.pub")].concat();
+        std::fs::write(repository.beside("authorized"), authorized).expect("written");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         std::fs::copy(files.join("host"), repository.beside("hostkey")).expect("copied");
@@ -126,4 +129,55 @@ async fn unknown_hosts_changed_hosts_and_refused_keys_are_told_apart() {
     elsewhere.url = RemoteUrl::parse(&missing).expect("an address");
     let error = refused(&mut Mirror::new(elsewhere)).await;
     assert!(matches!(error, GitError::NotFound { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_used_says_why_and_asks_nobody() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let Some(sshd) = Sshd::start(&repository).await else { return };
+    for (key, why) in [
+        ("locked", "has a passphrase, which nobody is here to type"),
+        ("missing", "cannot be read: No such file"),
+    ] {
+        let error = refused(&mut Mirror::new(sshd.config(&repository, key, Some("host")))).await;
+        assert!(matches!(error, GitError::Authentication { .. }), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let open = sshd.files.join("user");
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .expect("ours");
+    let error = refused(&mut Mirror::new(sshd.config(&repository, "user", Some("host")))).await;
+    assert!(matches!(error, GitError::Authentication { .. }), "{error}");
+    assert!(error.to_string().contains("too open"), "{error}");
+}
+
+#[tokio::test]
+async fn only_the_newest_commit_comes_over_ssh_also_after_a_force_push() {
+    let repository = Repository::with("a.fluke.hcl", "one");
+    let Some(sshd) = Sshd::start(&repository).await else { return };
+    (0..3).for_each(|round| drop(repository.commit("a.fluke.hcl", &format!("round {round}"))));
+    let mut mirror = Mirror::new(sshd.config(&repository, "user", Some("host")));
+    checkout(&mut mirror).await;
+    repository.git(&["reset", "--quiet", "--hard", "HEAD~2"]);
+    repository.commit("a.fluke.hcl", "rewritten");
+    assert_eq!(text(&checkout(&mut mirror).await, "a.fluke.hcl"), "rewritten");
+    let mirror = repository.cache().join("mirror.git");
+    assert_eq!(git_in(&mirror, &["rev-list", "--count", TIP]).trim(), "1");
+}
+
+#[tokio::test]
+async fn an_ssh_server_that_says_nothing_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let repository = Repository::empty();
+    let mut config = repository.config_for(&format!("ssh://git@{address}/x.git"));
+    config.timeout = std::time::Duration::from_millis(300);
+    let mut mirror = Mirror::new(config);
+    let (error, ()) = tokio::join!(mirror.tip(), async {
+        let (mut connection, _) = listener.accept().await.expect("ssh connects");
+        // Ends when the last process that holds the connection is gone.
+        let _ = tokio::io::copy(&mut connection, &mut tokio::io::sink()).await;
+    });
+    let error = error.expect_err("no answer");
+    assert!(matches!(error, GitError::Timeout { .. }), "{error}");
 }

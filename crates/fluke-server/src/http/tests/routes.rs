@@ -54,6 +54,50 @@ async fn with_tokens_nothing_but_the_open_routes_is_served_without_one() {
 }
 
 #[tokio::test]
+async fn a_wrong_token_waits_longer_each_time_and_a_right_one_never() {
+    let first_wait = Duration::from_millis(20);
+    let server = Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
+    let call = |token: &'static str| {
+        let request = server.client.get(server.at("/api/v1/agents")).bearer_auth(token);
+        async move {
+            let began = std::time::Instant::now();
+            (status(request).await, began.elapsed())
+        }
+    };
+    for doublings in 0..5 {
+        let (code, waited) = call("wrong").await;
+        assert_eq!(code, 401);
+        // Only the lower bound is ours to promise.
+        assert!(waited >= first_wait * (1 << doublings), "{doublings}: {waited:?}");
+        assert_eq!(call("right").await.0, 200, "a right token is not made to wait");
+    }
+    // No token is no guess.
+    assert_eq!(server.get("/api/v1/agents").await.status, 401);
+    let query = crate::events::EventQuery { limit: 100, ..Default::default() };
+    let events = server.app.events.recent(&query).await.events;
+    let told: Vec<_> = events
+        .iter()
+        .filter(|event| event.kind == EventKind::CallerRefused)
+        .map(|event| event.output.clone().unwrap_or_default())
+        .collect();
+    assert_eq!(told.len(), 3, "the first, the second and the fourth: {told:?}");
+    assert!(told[0].contains("127.0.0.1") && told[0].contains("(4 from"), "{told:?}");
+    assert!(told.iter().all(|text| !text.contains("wrong\"")), "{told:?}");
+}
+
+#[tokio::test]
+async fn guesses_that_wait_do_not_keep_others_out() {
+    let first_wait = Duration::from_secs(3600);
+    let server = Server::start(Setup { tokens: &["right"], first_wait, ..Setup::default() }).await;
+    let held = server.app.0.waiting.try_acquire_many(MAX_WAITING as u32).expect("places");
+    let wrong = server.client.get(server.at("/api/v1/agents")).bearer_auth("wrong");
+    assert_eq!(status(wrong).await, 503, "no more guesses for now");
+    let right = server.client.get(server.at("/api/v1/agents")).bearer_auth("right");
+    assert_eq!(status(right).await, 200);
+    drop(held);
+}
+
+#[tokio::test]
 async fn without_tokens_the_network_may_look_and_not_touch() {
     let server = Server::start(Setup::default()).await;
     for route in ROUTES {

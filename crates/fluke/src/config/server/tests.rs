@@ -46,7 +46,7 @@ fn little_is_enough_and_the_rest_is_as_documented() {
     assert_eq!(config.git.manifest_glob, "**/*.fluke.hcl");
     assert_eq!(config.tls, ServerTls::Own);
     assert_eq!(config.drift, DriftConfig { policy: Policy::Remediate, alert_webhook: None });
-    assert_eq!(config.event_store, EventStore::Memory { max_events_per_agent: 100 });
+    assert!(matches!(config.event_store, History::Memory { max_events_per_agent: 100 }));
     assert_eq!(config.log, LogConfig { level: Level::Info, format: LogFormat::Text });
 }
 
@@ -93,7 +93,7 @@ server {
       max_events_per_agent = 5
     }
     redis {
-      url    = "redis://localhost:6379"
+      url    = "redis://fluke:r3dis@localhost:6379"
       prefix = "f"
       ttl    = "168h"
     }
@@ -123,10 +123,10 @@ server {
     );
     assert_eq!(config.drift.policy, Policy::AlertOnly);
     assert!(
-        matches!(&config.event_store, EventStore::Redis { prefix, ttl, .. } if prefix == "f" && ttl.as_secs() == 604_800)
+        matches!(&config.event_store, History::Redis(redis) if redis.prefix == "f" && redis.ttl.as_secs() == 604_800)
     );
     let shown = format!("{config:?}");
-    for secret in ["a-token", "web-token", "pa$$word", "s3cret", "second"] {
+    for secret in ["a-token", "web-token", "pa$$word", "s3cret", "second", "r3dis"] {
         assert!(!shown.contains(secret), "{secret} is shown in {shown}");
     }
 }
@@ -208,6 +208,24 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "3:11: the backend `redis` needs to know where Redis is; add `redis { url = \"redis://localhost:6379\" }`",
         ),
         ("event_store {\nbackend = \"redis\"\nredis {\n}\n}", "4:1: … `url`"),
+        ("event_store {\nredis {\nurl = \"http://x:p4ss@y\"\n}\n}", "4:7: … no address of Redis"),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\nprefix = \"a{b}\"\n}\n}",
+            "5:10: … up to 128",
+        ),
+        ("event_store {\nredis {\nurl = \"redis://y\"\nttl = \"100000h\"\n}\n}", "5:7: … 87600h"),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\nnodes = [\"z:1\"]\n}\n}",
+            "5:9: `nodes` are those of a cluster; add `cluster = true`, or take them out",
+        ),
+        (
+            "event_store {\nredis {\nurl = \"redis://y\"\ncluster = true\nnodes = [\"z\"]\n}\n}",
+            "6:9: … node number 1",
+        ),
+        (
+            "event_store {\nredis {\nurl = \"rediss://y\"\ncert_file = \"c\"\n}\n}",
+            "5:13: `cert_file` and `key_file` go together; add `key_file`",
+        ),
         ("log {\nlevel = \"verbose\"\n}", "3:9: … \"warn\""),
         ("log = \"info\"", "2:1: … block"),
     ] {

@@ -14,7 +14,7 @@ fn fluke(arguments: &[&str]) -> Command {
         command.env(format!("FLUKE_{name}"), format!("not-a-secret-for-{name}"));
     }
     command.env("FLUKE_ALERT_WEBHOOK", "https://hooks.example.com/fluke");
-    command.env("GIT_PASSWORD", "not-a-secret");
+    command.env("GIT_PASSWORD", "not-a-secret").env("REDIS_PASSWORD", "not-a-secret");
     command
 }
 

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::super::super::tests::host;
 use super::*;
+use crate::host::environment::Environment;
 
 /// A repository somewhere, and a place for its clone.
 struct Rig {
@@ -166,7 +167,7 @@ async fn what_is_not_a_clone_of_it_is_left_alone() {
     std::fs::remove_dir_all(rig.dir()).expect("ours");
     rig.update().await.expect("cloned");
     let other = GitCheckout { url: "https://u:pa55@host/other.git".into(), ..rig.wanted() };
-    rig.refused(other, "not of https://u:•••@host/other.git").await;
+    rig.refused(other, "not of https://host/other.git").await;
 }
 
 #[tokio::test]
@@ -198,6 +199,109 @@ async fn a_repository_cannot_run_anything_here() {
     rig.commit("file", "two");
     rig.update().await.expect("pulled");
     assert_eq!((&*rig.content("file"), rig.dir().join("pwned").exists()), ("two", false));
+}
+
+/// A forge that asks for a password, served by git's own CGI program; returns its port.
+fn forge(root: &Path) -> u16 {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let root = root.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let root = root.clone();
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+                let mut head = Vec::new();
+                let mut line = String::new();
+                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    head.push(std::mem::take(&mut line));
+                }
+                let header = |name: &str| {
+                    let lines = head.iter().filter_map(|line| line.split_once(": "));
+                    let mut found = lines.filter(|(key, _)| key.eq_ignore_ascii_case(name));
+                    found.next().map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+                };
+                // bot:p@ss
+                let answer = if header("authorization") != "Basic Ym90OnBAc3M=" {
+                    let ask = "WWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\n";
+                    format!("HTTP/1.1 401 No\r\n{ask}Connection: close\r\n\r\n").into_bytes()
+                } else {
+                    let length = header("content-length").parse().unwrap_or(0);
+                    let mut body = vec![0; length];
+                    reader.read_exact(&mut body).expect("a body");
+                    let mut request = head[0].split(' ');
+                    let (method, target) = (request.next(), request.next().expect("a target"));
+                    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+                    let mut backend = Program::new("git")
+                        .arg("http-backend")
+                        .env("GIT_PROJECT_ROOT", &root)
+                        .env("GIT_HTTP_EXPORT_ALL", "1")
+                        .env("REQUEST_METHOD", method.expect("a method"))
+                        .env("PATH_INFO", path)
+                        .env("QUERY_STRING", query)
+                        .env("CONTENT_TYPE", header("content-type"))
+                        .env("CONTENT_LENGTH", length.to_string())
+                        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+                        .env("GIT_PROTOCOL", header("git-protocol"))
+                        .stdin(std::process::Stdio::piped())
+                        .stdout(std::process::Stdio::piped())
+                        .spawn()
+                        .expect("git http-backend");
+                    backend.stdin.take().expect("a pipe").write_all(&body).expect("written");
+                    let said = backend.wait_with_output().expect("an answer").stdout;
+                    [b"HTTP/1.1 200 OK\r\nConnection: close\r\n".as_slice(), &said].concat()
+                };
+                let _ = stream.write_all(&answer);
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_password_in_the_url_opens_and_stands_nowhere() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut rig = rig();
+    let port = forge(rig.root.path());
+    // Stands before the real git, and writes down what it is called with.
+    let bin = rig.root.path().join("bin");
+    std::fs::create_dir(&bin).expect("room");
+    let calls = rig.root.path().join("calls");
+    let real = rig.host.find_program("git", &[]).expect("git");
+    let script =
+        format!("#!/bin/sh\necho \"$@\" >> {}\nexec {} \"$@\"\n", calls.display(), real.display());
+    std::fs::write(bin.join("git"), script).expect("room");
+    std::fs::set_permissions(bin.join("git"), PermissionsExt::from_mode(0o755)).expect("ours");
+    let path = std::env::var("PATH").expect("a PATH");
+    let path = format!("{}:{path}", bin.display());
+    let home = rig.root.path().to_str().expect("plain").to_owned();
+    rig.host.environment = Environment::from_pairs([("PATH", path), ("HOME", home)]);
+
+    let url = format!("http://bot:p%40ss@127.0.0.1:{port}/upstream/.git");
+    let wanted = GitCheckout { url: url.clone(), branch: "main".into() };
+    rig.update_to(wanted.clone()).await.expect("cloned");
+    rig.commit("file", "two");
+    rig.update_to(wanted.clone()).await.expect("pulled");
+    assert_eq!(rig.content("file"), "two");
+
+    let config = || std::fs::read_to_string(rig.dir().join(".git/config")).expect("a config");
+    let calls = std::fs::read_to_string(&calls).expect("calls");
+    assert!(calls.contains("clone") && calls.contains("fetch"), "{calls}");
+    for text in [config(), calls] {
+        assert!(!text.contains("p%40ss") && !text.contains("p@ss"), "{text}");
+    }
+
+    // What an agent of before left behind is put in order.
+    rig.git("deep/clone", &["remote", "set-url", "origin", &url]);
+    rig.update_to(wanted).await.expect("pulled");
+    assert!(!config().contains("p%40ss"), "{}", config());
+
+    let wrong = GitCheckout { url: url.replace("p%40ss", "wr0ng"), branch: "main".into() };
+    let error = rig.update_to(wrong).await.expect_err("refused");
+    assert!(error.contains("could not fetch branch main of http://127.0.0.1"), "{error}");
+    assert!(!error.contains("wr0ng"), "{error}");
 }
 
 #[test]
