@@ -69,6 +69,9 @@ struct Header {
     /// Numbers below this one may have been used.
     #[serde(default)]
     reserved: Option<RecordId>,
+    /// Records that were dropped, and the server does not know of.
+    #[serde(default)]
+    lost: u64,
 }
 
 /// A line that says: up to here everything is safe with the server.
@@ -146,9 +149,14 @@ impl Journal {
         self.records.get(self.records.binary_search_by_key(&id, |record| record.id).ok()?)
     }
 
-    /// How many records were dropped unseen since the last time this was asked.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
+    /// How many records were dropped that the server has not been told of.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.lost = 0;
     }
 
     /// Ends an apply that was under way when the agent last ended.
@@ -197,7 +205,7 @@ impl Journal {
     pub fn to_bytes(&self) -> Vec<u8> {
         let next = self.records.front().map_or(self.next, |first| first.id);
         let reserved = Some(RecordId(self.next.0.saturating_add(RESERVED)));
-        let mut bytes = line(&Header { next, open: self.open.clone(), reserved });
+        let mut bytes = line(&Header { next, open: self.open.clone(), reserved, lost: self.lost });
         self.records.iter().for_each(|record| bytes.extend(line(record)));
         bytes
     }
@@ -221,6 +229,7 @@ impl Journal {
             rest = &rest[end + 1..];
         }
         journal.reserved = header.reserved;
+        journal.lost = journal.lost.saturating_add(header.lost);
         Some((journal, condition))
     }
 

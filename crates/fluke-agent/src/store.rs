@@ -219,6 +219,7 @@ impl Store {
 
     /// Takes a record down; it is on disk when this returns, if there is one to be had.
     pub fn record(&mut self, entry: Entry) -> RecordId {
+        let lost = self.journal.lost();
         let record = self.journal.add(entry);
         let id = record.id;
         let line = journal::line(record);
@@ -228,9 +229,10 @@ impl Store {
             // A file that may have taken half a line must not take another one.
             None | Some(Err(_)) => self.unwritten.journal = true,
         }
-        let lost = self.journal.take_lost();
-        if lost > 0 {
-            tracing::warn!(lost, "too many records for a server that is away: the oldest are gone");
+        if self.journal.lost() > lost && lost == 0 {
+            tracing::warn!(
+                "too many records for a server that is away: the oldest go, and are counted"
+            );
         }
         self.tidy();
         id
@@ -244,6 +246,17 @@ impl Store {
     /// One of them.
     pub fn unacknowledged_record(&self, id: RecordId) -> Option<&Record> {
         self.journal.get(id)
+    }
+
+    /// How many records were dropped that the server does not know of.
+    pub fn lost(&self) -> u64 {
+        self.journal.lost()
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.journal.told_lost();
+        self.unwritten.journal = true;
     }
 
     /// Forgets records that are safe with the server.

@@ -447,6 +447,14 @@ impl Machine {
             ToServer::Record(record) => self.recorded(record, now, effects),
             ToServer::Finished { instruction } => self.finished(instruction, now, effects),
             ToServer::LookAgain { snapshot, steps } => self.look_again(snapshot, steps),
+            ToServer::Lost { records } => {
+                let mut event = self.event(EventKind::EventsLost, now);
+                event.output = Some(format!(
+                    "{records} records of this host were lost: too many waited for a server that \
+                     was away. The host was looked after all the while."
+                ));
+                effects.push(Effect::Record(event));
+            }
         }
     }
 

@@ -473,6 +473,15 @@ fn an_apply_that_its_agent_forgot_is_ended_when_the_agent_is_back_and_only_once(
 }
 
 #[test]
+fn what_an_agent_could_not_keep_is_counted_in_an_event() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.step(Input::Message(ToServer::Lost { records: 7 }));
+    let event = lab.events.last().expect("an event");
+    assert_eq!(event.kind, EventKind::EventsLost);
+    assert!(event.output.as_ref().is_some_and(|text| text.starts_with("7 records")), "{event:?}");
+}
+
+#[test]
 fn a_clock_that_jumps_changes_no_interval() {
     let mut lab = Lab::with(&[quiet("a")]);
     lab.answer(&[ok(0)]);
