@@ -20,6 +20,10 @@ pub const MAX_RECORDS: usize = 10_000;
 /// How much output they may hold together.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
 
+/// How many numbers are reserved on disk: those of records that a full disk did not take, and that
+/// the server may know all the same, are not used again after a crash.
+const RESERVED: u64 = 1 << 20;
+
 /// A record without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -53,6 +57,8 @@ pub struct Journal {
     open: Option<Record>,
     bytes: usize,
     lost: u64,
+    /// As it was found on disk.
+    reserved: Option<RecordId>,
 }
 
 /// The first line of the file.
@@ -60,6 +66,12 @@ pub struct Journal {
 struct Header {
     next: RecordId,
     open: Option<Record>,
+    /// Numbers below this one may have been used.
+    #[serde(default)]
+    reserved: Option<RecordId>,
+    /// Records that were dropped, and the server does not know of.
+    #[serde(default)]
+    lost: u64,
 }
 
 /// A line that says: up to here everything is safe with the server.
@@ -82,7 +94,7 @@ pub enum Condition {
 impl Journal {
     /// An empty one that counts from `next` on.
     pub fn starting_at(next: RecordId) -> Self {
-        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0 }
+        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0, reserved: None }
     }
 
     /// Takes a record down.
@@ -101,7 +113,7 @@ impl Journal {
             Fact::Ended { .. } => self.open = None,
             Fact::PassedOver { .. } => {}
         }
-        self.next = RecordId(record.id.0 + 1);
+        self.next = RecordId(record.id.0.saturating_add(1));
         self.bytes += weight(&record);
         self.records.push_back(record);
         while self.records.len() > MAX_RECORDS || (self.bytes > MAX_BYTES && self.records.len() > 1)
@@ -137,9 +149,14 @@ impl Journal {
         self.records.get(self.records.binary_search_by_key(&id, |record| record.id).ok()?)
     }
 
-    /// How many records were dropped unseen since the last time this was asked.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
+    /// How many records were dropped that the server has not been told of.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.lost = 0;
     }
 
     /// Ends an apply that was under way when the agent last ended.
@@ -164,6 +181,16 @@ impl Journal {
         }))
     }
 
+    /// Leaves out the numbers that may have been used without a trace on disk.
+    pub fn skip_reserved(&mut self) {
+        self.skip_to(self.reserved.unwrap_or(self.next));
+    }
+
+    /// Leaves out so many numbers.
+    pub fn skip_by(&mut self, numbers: u64) {
+        self.next = RecordId(self.next.0.saturating_add(numbers));
+    }
+
     /// Counts on from `id` at least: numbers that may have been used are not used again.
     pub fn skip_to(&mut self, id: RecordId) {
         self.next = self.next.max(id);
@@ -177,7 +204,8 @@ impl Journal {
     /// All of it, as a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let next = self.records.front().map_or(self.next, |first| first.id);
-        let mut bytes = line(&Header { next, open: self.open.clone() });
+        let reserved = Some(RecordId(self.next.0.saturating_add(RESERVED)));
+        let mut bytes = line(&Header { next, open: self.open.clone(), reserved, lost: self.lost });
         self.records.iter().for_each(|record| bytes.extend(line(record)));
         bytes
     }
@@ -200,6 +228,8 @@ impl Journal {
             }
             rest = &rest[end + 1..];
         }
+        journal.reserved = header.reserved;
+        journal.lost = journal.lost.saturating_add(header.lost);
         Some((journal, condition))
     }
 

@@ -72,7 +72,7 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    _lock: Option<Flock<File>>,
+    lock: Option<Flock<File>>,
     instance: InstanceId,
     held: Option<Arc<Held>>,
     settings: Settings,
@@ -128,10 +128,11 @@ impl Store {
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
         let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
+        journal.skip_reserved();
         journal.close_open(now);
         let mut store = Self {
             dir: dir.to_owned(),
-            _lock: lock,
+            lock,
             instance,
             held,
             settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
@@ -148,6 +149,10 @@ impl Store {
             warned: false,
         };
         store.write();
+        if store.unwritten.journal {
+            // The numbers that this run uses are not on disk either: the next must not repeat them.
+            store.journal.skip_by(now.0);
+        }
         Ok(store)
     }
 
@@ -214,17 +219,20 @@ impl Store {
 
     /// Takes a record down; it is on disk when this returns, if there is one to be had.
     pub fn record(&mut self, entry: Entry) -> RecordId {
+        let lost = self.journal.lost();
         let record = self.journal.add(entry);
         let id = record.id;
         let line = journal::line(record);
         match self.file.as_mut().map(|file| files::append(file, &line)) {
             Some(Ok(())) => self.file_size += line.len() as u64,
+            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => self.make_anew(),
             // A file that may have taken half a line must not take another one.
             None | Some(Err(_)) => self.unwritten.journal = true,
         }
-        let lost = self.journal.take_lost();
-        if lost > 0 {
-            tracing::warn!(lost, "too many records for a server that is away: the oldest are gone");
+        if self.journal.lost() > lost && lost == 0 {
+            tracing::warn!(
+                "too many records for a server that is away: the oldest go, and are counted"
+            );
         }
         self.tidy();
         id
@@ -238,6 +246,17 @@ impl Store {
     /// One of them.
     pub fn unacknowledged_record(&self, id: RecordId) -> Option<&Record> {
         self.journal.get(id)
+    }
+
+    /// How many records were dropped that the server does not know of.
+    pub fn lost(&self) -> u64 {
+        self.journal.lost()
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.journal.told_lost();
+        self.unwritten.journal = true;
     }
 
     /// Forgets records that are safe with the server.
@@ -260,7 +279,12 @@ impl Store {
 
     /// Writes what is only in memory. Says once that it cannot be, and once that it can again.
     pub fn write(&mut self) {
-        match self.try_write() {
+        let mut written = self.try_write();
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.make_anew();
+            written = self.try_write();
+        }
+        match written {
             Ok(()) if std::mem::take(&mut self.warned) => {
                 tracing::info!(dir = %self.dir.display(), "state can be written again");
             }
@@ -268,10 +292,29 @@ impl Store {
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
                     let dir = self.dir.display();
-                    tracing::warn!(%dir, %error, "state is kept in memory: it cannot be written");
+                    tracing::warn!(
+                        %dir, %error,
+                        "state cannot be written: it is kept in memory, where a restart loses it; \
+                         look at the disk"
+                    );
                 }
             }
         }
+    }
+
+    /// Somebody removed the directory, or what is in it: all of it is to be written again.
+    fn make_anew(&mut self) {
+        if !self.warned {
+            tracing::warn!(dir = %self.dir.display(), "state was removed; it is written anew");
+        }
+        let snapshot = self.held.is_some();
+        self.unwritten =
+            Unwritten { identity: true, snapshot, settings: true, journal: true, run: true };
+        self.file = None;
+        // Only then can it be locked again. A disk that does not take it says so in a moment.
+        self.lock = None;
+        let made = files::private_dir(&self.dir);
+        self.lock = made.and_then(|()| files::lock(&self.dir.join("lock"))).ok().flatten();
     }
 
     /// Rewrites the journal when most of its file is of no use any more.

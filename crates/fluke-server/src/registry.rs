@@ -243,7 +243,7 @@ impl Seat {
 
     fn is_worth_keeping(&self, now: Now) -> bool {
         let inner = self.lock();
-        inner.holder.is_some() || now.wall.since(inner.machine.last_seen()) < REMEMBERED
+        inner.holder.is_some() || inner.machine.silent_for(now) < REMEMBERED
     }
 
     /// Forgets what is known of the agent, whose machine failed; one cycle tells it again.

@@ -24,7 +24,22 @@ pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
         Variables::load(args.env_file.as_deref()).map_err(|error| Failure::from_error(&error))?;
     let config = load(&args.config, &variables, global.colour)?;
     logging::start(config.log);
+    allow_many_files();
     serve(config, args)
+}
+
+/// Every agent is a descriptor: takes as many as this process may have, and not only as many as
+/// programs get that do not ask.
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let files = Resource::RLIMIT_NOFILE;
+    let raised = getrlimit(files).and_then(|(soft, hard)| match soft < hard {
+        true => setrlimit(files, hard, hard),
+        false => Ok(()),
+    });
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 /// Reads the config; what is wrong with it is on stderr.
