@@ -39,16 +39,15 @@ impl Pauses {
         self.at_once = self.attempts == 0;
     }
 
-    /// How long to wait now.
-    pub(super) fn next(&mut self, refused: bool) -> Duration {
+    /// How long to wait now, by chance.
+    pub(super) fn next(&mut self, refused: bool, random: u64) -> Duration {
         let attempt = self.attempts;
         self.attempts = attempt.saturating_add(1);
         if std::mem::take(&mut self.at_once) {
             return Duration::ZERO;
         }
         let bounds = if refused { REFUSED } else { AWAY };
-        // Without randomness the whole pause: later, but not at once with everybody.
-        bounds.pause(attempt, getrandom::u64().unwrap_or(u64::MAX))
+        bounds.pause(attempt, random)
     }
 }
 
@@ -78,11 +77,11 @@ mod tests {
     fn after_a_restart_the_first_attempt_is_at_once_and_only_that() {
         let mut pauses = Pauses::default();
         pauses.at_once();
-        assert_eq!(pauses.next(false), Duration::ZERO);
+        assert_eq!(pauses.next(false, u64::MAX), Duration::ZERO);
         pauses.at_once();
         assert!(!pauses.at_once, "a server that restarts all the time is not well");
         pauses.reset();
         pauses.at_once();
-        assert_eq!(pauses.next(false), Duration::ZERO);
+        assert_eq!(pauses.next(false, u64::MAX), Duration::ZERO);
     }
 }

@@ -1,5 +1,6 @@
 //! The machine against a scripted agent: what it is told, and what comes of it.
 
+mod dying;
 mod laws;
 
 use std::collections::BTreeMap;

@@ -68,10 +68,11 @@ impl Door {
             trust: Arc::new(Trust::new(vec![Grant::any("token")])),
             registry: registry.clone(),
             desired: wanted,
-            outlets: Outlets { events: sink.clone(), alerter: None, reconciles, changes },
+            outlets: Outlets { events: sink.clone(), alerts: None, reconciles, changes },
             poll_interval: Duration::from_secs(3600),
             heartbeat: Duration::from_secs(60),
             stopping: stopped,
+            clock: Clock::default(),
         };
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("bound");
