@@ -20,10 +20,6 @@ pub const MAX_RECORDS: usize = 10_000;
 /// How much output they may hold together.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// How many numbers are reserved on disk: those of records that a full disk did not take, and that
-/// the server may know all the same, are not used again after a crash.
-const RESERVED: u64 = 1 << 20;
-
 /// A record without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -57,8 +53,6 @@ pub struct Journal {
     open: Option<Record>,
     bytes: usize,
     lost: u64,
-    /// As it was found on disk.
-    reserved: Option<RecordId>,
 }
 
 /// The first line of the file.
@@ -66,9 +60,6 @@ pub struct Journal {
 struct Header {
     next: RecordId,
     open: Option<Record>,
-    /// Numbers below this one may have been used.
-    #[serde(default)]
-    reserved: Option<RecordId>,
     /// Records that were dropped, and the server does not know of.
     #[serde(default)]
     lost: u64,
@@ -94,7 +85,7 @@ pub enum Condition {
 impl Journal {
     /// An empty one that counts from `next` on.
     pub fn starting_at(next: RecordId) -> Self {
-        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0, reserved: None }
+        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0 }
     }
 
     /// Takes a record down.
@@ -181,9 +172,9 @@ impl Journal {
         }))
     }
 
-    /// Leaves out the numbers that may have been used without a trace on disk.
-    pub fn skip_reserved(&mut self) {
-        self.skip_to(self.reserved.unwrap_or(self.next));
+    /// The number of the next record.
+    pub fn next(&self) -> RecordId {
+        self.next
     }
 
     /// Leaves out so many numbers.
@@ -204,8 +195,7 @@ impl Journal {
     /// All of it, as a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let next = self.records.front().map_or(self.next, |first| first.id);
-        let reserved = Some(RecordId(self.next.0.saturating_add(RESERVED)));
-        let mut bytes = line(&Header { next, open: self.open.clone(), reserved, lost: self.lost });
+        let mut bytes = line(&Header { next, open: self.open.clone(), lost: self.lost });
         self.records.iter().for_each(|record| bytes.extend(line(record)));
         bytes
     }
@@ -228,7 +218,6 @@ impl Journal {
             }
             rest = &rest[end + 1..];
         }
-        journal.reserved = header.reserved;
         journal.lost = journal.lost.saturating_add(header.lost);
         Some((journal, condition))
     }

@@ -33,6 +33,8 @@ use crate::state::Held;
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 /// Below this a journal is not worth rewriting.
 const WORTH_REWRITING: u64 = 256 * 1024;
+/// How many numbers of records are set apart at once: more than a full disk ever leaves unwritten.
+const SET_APART: u64 = 1 << 20;
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +75,7 @@ pub enum StoreError {
 pub struct Store {
     dir: PathBuf,
     lock: Option<Flock<File>>,
-    instance: InstanceId,
+    identity: Identity,
     held: Option<Arc<Held>>,
     settings: Settings,
     journal: Journal,
@@ -102,6 +104,10 @@ struct Unwritten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     instance: InstanceId,
+    /// No record has this number or a higher one. Kept apart from the journal, so that numbers
+    /// never go back when it is lost, or a full disk did not take all of it: a server takes what
+    /// has an old number for known.
+    unused: RecordId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,21 +125,20 @@ impl Store {
             Err(error) if is_no_room(&error) => None,
             Err(error) => return Err(unusable(error)),
         };
-        let identity: Option<Identity> = load(&dir.join("identity.json"));
-        let instance = match identity {
-            Some(identity) => identity.instance,
-            None => InstanceId(random()?),
+        let known: Option<Identity> = load(&dir.join("identity.json"));
+        let identity = match known {
+            Some(identity) => identity,
+            None => Identity { instance: InstanceId(random()?), unused: RecordId(1) },
         };
         let left_behind = read_or_set_aside(&dir.join("run"));
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
-        let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
-        journal.skip_reserved();
+        let mut journal = load_journal(&dir.join("journal"), identity.unused);
         journal.close_open(now);
         let mut store = Self {
             dir: dir.to_owned(),
             lock,
-            instance,
+            identity,
             held,
             settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
             journal,
@@ -141,16 +146,13 @@ impl Store {
             left_behind: left_behind.and_then(|mark| String::from_utf8(mark).ok()),
             file: None,
             file_size: 0,
-            unwritten: Unwritten {
-                identity: identity.is_none(),
-                journal: true,
-                ..Unwritten::default()
-            },
+            unwritten: Unwritten { journal: true, ..Unwritten::default() },
             warned: false,
         };
+        store.set_numbers_apart();
         store.write();
-        if store.unwritten.journal {
-            // The numbers that this run uses are not on disk either: the next must not repeat them.
+        if store.unwritten.identity {
+            // No numbers are set apart on disk for this run: the next must not repeat its own.
             store.journal.skip_by(now.0);
         }
         Ok(store)
@@ -163,7 +165,7 @@ impl Store {
 
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
-        self.instance
+        self.identity.instance
     }
 
     /// The mark of commands that an agent which did not end in order may have left.
@@ -219,6 +221,7 @@ impl Store {
 
     /// Takes a record down; it is on disk when this returns, if there is one to be had.
     pub fn record(&mut self, entry: Entry) -> RecordId {
+        self.set_numbers_apart();
         let lost = self.journal.lost();
         let record = self.journal.add(entry);
         let id = record.id;
@@ -317,6 +320,14 @@ impl Store {
         self.lock = made.and_then(|()| files::lock(&self.dir.join("lock"))).ok().flatten();
     }
 
+    /// Sets numbers apart for the next records, many at a time.
+    fn set_numbers_apart(&mut self) {
+        if self.journal.next() >= self.identity.unused {
+            self.identity.unused = RecordId(self.journal.next().0.saturating_add(SET_APART));
+            self.unwritten.identity = true;
+        }
+    }
+
     /// Rewrites the journal when most of its file is of no use any more.
     fn tidy(&mut self) {
         // A record is several times larger on disk than in memory.
@@ -330,8 +341,7 @@ impl Store {
     fn try_write(&mut self) -> io::Result<()> {
         let Self { dir, unwritten, .. } = self;
         if unwritten.identity {
-            let identity = Identity { instance: self.instance };
-            files::replace(&dir.join("identity.json"), &to_json(&identity)?)?;
+            files::replace(&dir.join("identity.json"), &to_json(&self.identity)?)?;
             unwritten.identity = false;
         }
         if unwritten.run {
@@ -375,24 +385,23 @@ fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
     }
 }
 
-/// Reads the journal, or begins one that repeats no number of an earlier one.
-fn load_journal(path: &Path, known: bool, now: Timestamp) -> Journal {
-    let unused = RecordId(if known { now.0 } else { 1 });
-    let Some(content) = read_or_set_aside(path) else {
-        return Journal::starting_at(unused);
-    };
-    match Journal::parse(&content) {
-        Some((journal, Condition::Sound | Condition::CutOff)) => journal,
-        Some((mut journal, Condition::Damaged)) => {
+/// Reads the journal, or begins one; either way it repeats no number that may have been used.
+fn load_journal(path: &Path, unused: RecordId) -> Journal {
+    let content = read_or_set_aside(path);
+    let mut journal = match content.as_deref().map(Journal::parse) {
+        None => Journal::starting_at(unused),
+        Some(Some((journal, Condition::Sound | Condition::CutOff))) => journal,
+        Some(Some((journal, Condition::Damaged))) => {
             set_aside(path, "some of its records cannot be read");
-            journal.skip_to(unused);
             journal
         }
-        None => {
+        Some(None) => {
             set_aside(path, "not even its first line can be read");
             Journal::starting_at(unused)
         }
-    }
+    };
+    journal.skip_to(unused);
+    journal
 }
 
 fn read_or_set_aside(path: &Path) -> Option<Vec<u8>> {

@@ -350,20 +350,7 @@ impl Inner {
     }
 
     pub(crate) fn events(&self, agent: Option<&str>) -> Vec<Event> {
-        let Some(server) = self.server.get() else { return Vec::new() };
-        let of = agent.map(|name| format!("&agent={name}")).unwrap_or_default();
-        let mut all = Vec::new();
-        let mut before = String::new();
-        // Page by page, newest first.
-        while let Ok(page) =
-            server.get::<api::Events>(&format!("/api/v1/events?limit=500{of}{before}"))
-        {
-            all.extend(page.events);
-            let Some(next) = page.next else { break };
-            before = format!("&before={next}");
-        }
-        all.reverse();
-        all
+        self.server.get().map_or(Vec::new(), |server| server.events(agent))
     }
 
     /// Whether a host is `in_sync` at the newest commit.

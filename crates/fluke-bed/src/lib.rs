@@ -27,6 +27,7 @@ mod alerts;
 mod api;
 mod bed;
 pub mod command;
+pub mod criterion;
 mod host;
 pub mod image;
 mod link;

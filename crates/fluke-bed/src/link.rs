@@ -30,6 +30,8 @@ struct Shared {
     delay_ms: AtomicU64,
     bytes_per_second: AtomicU64,
     silent: AtomicBool,
+    /// The next piece that passes is damaged.
+    corrupt: AtomicBool,
     closed: AtomicBool,
     next: AtomicU64,
     pairs: Mutex<HashMap<u64, Arc<Pair>>>,
@@ -41,11 +43,13 @@ struct Pair {
     far: TcpStream,
     /// The far side is not to hear that the near side is gone.
     half_open: AtomicBool,
+    /// Nothing gets through any more, nor does anybody hear of it.
+    forgotten: AtomicBool,
 }
 
 impl Link {
     /// A link from a free port of `from`'s address to `to`.
-    pub(crate) fn new(from: std::net::Ipv4Addr, to: SocketAddr) -> std::io::Result<Self> {
+    pub fn new(from: std::net::Ipv4Addr, to: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind((from, 0))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
@@ -53,6 +57,7 @@ impl Link {
             delay_ms: AtomicU64::new(0),
             bytes_per_second: AtomicU64::new(0),
             silent: AtomicBool::new(false),
+            corrupt: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next: AtomicU64::new(0),
             pairs: Mutex::default(),
@@ -103,19 +108,30 @@ impl Link {
         }
     }
 
+    /// Forgets every connection that there is, as a NAT does that was restarted: both sides stay
+    /// open, and nothing arrives any more. New connections are as good as ever.
+    pub fn forget(&self) {
+        self.shared.pairs().values().for_each(|pair| pair.forgotten.store(true, Ordering::SeqCst));
+    }
+
+    /// Damages the next piece that passes, in either direction.
+    pub fn corrupt(&self) {
+        self.shared.corrupt.store(true, Ordering::SeqCst);
+    }
+
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.shared.pairs().len()
     }
 
-    /// A good link again; what is half open is torn.
+    /// A good link again; what is half open or forgotten is torn.
     pub fn heal(&self) {
         self.shared.delay_ms.store(0, Ordering::SeqCst);
         self.shared.bytes_per_second.store(0, Ordering::SeqCst);
         self.shared.silent.store(false, Ordering::SeqCst);
         let pairs = self.shared.pairs();
-        let half = pairs.values().filter(|pair| pair.half_open.load(Ordering::SeqCst));
-        half.for_each(|pair| pair.tear());
+        let half = |pair: &&Arc<Pair>| pair.half_open.load(Ordering::SeqCst) || pair.is_forgotten();
+        pairs.values().filter(half).for_each(|pair| pair.tear());
     }
 }
 
@@ -129,8 +145,13 @@ impl Drop for Link {
 }
 
 impl Pair {
+    fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
     fn tear(&self) {
         self.half_open.store(false, Ordering::SeqCst);
+        self.forgotten.store(false, Ordering::SeqCst);
         close(&self.near);
         close(&self.far);
     }
@@ -146,14 +167,17 @@ impl Shared {
             self.wait_while_silent();
             let Ok(far) = TcpStream::connect(self.to) else { return close(&near) };
             let _ = (near.set_nodelay(true), far.set_nodelay(true));
-            let pair = Arc::new(Pair { near, far, half_open: AtomicBool::new(false) });
+            let pair =
+                Arc::new(Pair { near, far, half_open: false.into(), forgotten: false.into() });
             let id = self.next.fetch_add(1, Ordering::SeqCst);
             self.pairs().insert(id, pair.clone());
             thread::scope(|scope| {
                 scope.spawn(|| self.pipe(&pair, &pair.far, &pair.near));
                 self.pipe(&pair, &pair.near, &pair.far);
             });
-            while pair.half_open.load(Ordering::SeqCst) && !self.closed.load(Ordering::SeqCst) {
+            while (pair.half_open.load(Ordering::SeqCst) || pair.is_forgotten())
+                && !self.closed.load(Ordering::SeqCst)
+            {
                 thread::sleep(TICK);
             }
             self.pairs().remove(&id);
@@ -171,9 +195,9 @@ impl Shared {
         let (send, receive) = sync_channel::<(Instant, Vec<u8>)>(UNDER_WAY);
         thread::scope(|scope| {
             scope.spawn(move || {
-                self.write(receive, to);
+                self.write(pair, receive, to);
                 // The other side hears of the end, unless it is not to hear anything.
-                if !pair.half_open.load(Ordering::SeqCst) {
+                if !pair.half_open.load(Ordering::SeqCst) && !pair.is_forgotten() {
                     let _ = to.shutdown(Shutdown::Write);
                 }
             });
@@ -192,13 +216,21 @@ impl Shared {
         }
     }
 
-    fn write(&self, receive: Receiver<(Instant, Vec<u8>)>, mut to: &TcpStream) {
-        for (due, piece) in receive {
+    fn write(&self, pair: &Pair, receive: Receiver<(Instant, Vec<u8>)>, mut to: &TcpStream) {
+        for (due, mut piece) in receive {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             self.wait_while_silent();
             let rate = self.bytes_per_second.load(Ordering::SeqCst);
             if rate > 0 {
                 thread::sleep(Duration::from_secs_f64(piece.len() as f64 / rate as f64));
+            }
+            if pair.is_forgotten() {
+                continue;
+            }
+            if self.corrupt.swap(false, Ordering::SeqCst) {
+                // Behind the header of a TLS record, so that the record as such arrives.
+                let at = piece.len() - 1;
+                piece[at] ^= 0xff;
             }
             if to.write_all(&piece).is_err() {
                 break;

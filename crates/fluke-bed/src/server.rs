@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fluke_model::api::Events;
+use fluke_model::event::Event;
 use serde::de::DeserializeOwned;
 
 use crate::api;
@@ -80,7 +82,7 @@ pub struct Server {
 
 impl Server {
     /// A server that is yet to be started, listening on `address`.
-    pub(crate) fn new(
+    pub fn new(
         program: &Path,
         folder: &Path,
         address: Ipv4Addr,
@@ -264,6 +266,21 @@ impl Server {
         api::get(&self.socket(), path)
     }
 
+    /// What happened, on one agent or anywhere, oldest first.
+    pub fn events(&self, agent: Option<&str>) -> Vec<Event> {
+        let of = agent.map(|name| format!("&agent={name}")).unwrap_or_default();
+        let mut all = Vec::new();
+        let mut before = String::new();
+        // Page by page, newest first.
+        while let Ok(page) = self.get::<Events>(&format!("/api/v1/events?limit=500{of}{before}")) {
+            all.extend(page.events);
+            let Some(next) = page.next else { break };
+            before = format!("&before={next}");
+        }
+        all.reverse();
+        all
+    }
+
     /// `POST`s JSON over the local socket, which may do everything: status and body.
     pub fn post(&self, path: &str, body: &str) -> io::Result<(u16, String)> {
         let json = [("Content-Type", "application/json")];
@@ -271,7 +288,7 @@ impl Server {
     }
 
     /// What a forge sends after a push.
-    pub(crate) fn pushed(&self, commit: &str) -> io::Result<()> {
+    pub fn pushed(&self, commit: &str) -> io::Result<()> {
         let headers = [
             ("Content-Type", "application/json"),
             ("X-Gitlab-Event", "Push Hook"),

@@ -45,6 +45,8 @@ pub struct Hello {
     pub snapshot: Option<Hash256>,
     /// Tells a returning agent from another one with its name.
     pub instance: InstanceId,
+    /// The session that this very process had before; a copy of the installation cannot name it.
+    pub previous: Option<SessionId>,
 }
 
 /// What part a host plays for services.

@@ -254,11 +254,11 @@ impl EventLog {
 
     /// How the store does, for metrics.
     pub fn store_health(&self) -> StoreHealth {
-        self.health.read()
+        self.health.report()
     }
 
     fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        self.health.note(answer.as_ref().err());
+        self.health.read(answer.as_ref().err());
         answer
     }
 
@@ -292,7 +292,9 @@ impl EventLog {
 
     async fn append(&self, batch: &[Arc<Event>]) -> Result<(), StoreError> {
         let began = Instant::now();
-        self.noted(within(STORE_TIMEOUT, self.store.append(batch)).await)?;
+        let answer = within(STORE_TIMEOUT, self.store.append(batch)).await;
+        self.health.wrote(answer.as_ref().err());
+        answer?;
         self.health.appended(began.elapsed());
         Ok(())
     }

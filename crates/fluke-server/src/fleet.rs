@@ -6,20 +6,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::SessionId;
+use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::{Hello, Welcome};
-use fluke_model::time::Timestamp;
 use fluke_wire::Refusal;
 use fluke_wire::server::Entry;
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
+use crate::clock::Clock;
 use crate::events::EventLog;
 use crate::outlets::Outlets;
-use crate::reconcile::Now;
-use crate::registry::{ClaimError, Registry};
+use crate::registry::{ClaimError, Registry, Seat};
 use crate::session::Session;
 use crate::source::Desired;
 use crate::trust::{Grant, Trust, token_in_words, token_of_words};
+
+/// So many heartbeats of silence decide that a connection is dead, where the same agent waits to
+/// take over from it.
+const SILENT: u32 = 2;
+/// How long an agent waits for that at most: it gives up on a server that takes longer to answer.
+const DECIDED_WITHIN: Duration = Duration::from_secs(7);
+/// How long after an agent's last words its connection may take to end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Lets agents in and gives each its session.
 pub struct Fleet {
@@ -39,6 +47,8 @@ pub struct Fleet {
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// What time it is.
+    pub clock: Clock,
     /// Held by every session until it has said all it has to say; nothing is ever sent.
     pub open: mpsc::Sender<Infallible>,
 }
@@ -75,20 +85,22 @@ impl fluke_wire::server::Fleet for Fleet {
         }
         self.check_holder(&grant, &hello, from).await?;
         let id = SessionId(random());
-        let valid = |label: Option<&str>| self.trust.has_label(label);
-        let now = Now::read();
-        let (seat, nudged) = self
-            .registry
-            .claim(&hello, id, grant.label(), valid, self.poll_interval, now)
-            .map_err(|error| {
+        let (seat, nudged) = match self.claim(&hello, id, &grant).await {
+            Ok(seated) => seated,
+            // It comes back for the answer; nothing is wrong yet.
+            Err(error @ ClaimError::Contested { .. }) => {
+                return Err(Refusal::Unavailable(error.to_string()));
+            }
+            Err(error) => {
                 self.refused(Some(&hello), from, &error.to_string());
-                match error {
-                    ClaimError::Taken(_) => Refusal::NameTaken(error.to_string()),
-                    ClaimError::OtherToken(_) | ClaimError::TooMany => {
-                        Refusal::Forbidden(error.to_string())
+                return Err(match error {
+                    ClaimError::Taken(_) | ClaimError::Copied(_) => {
+                        Refusal::NameTaken(error.to_string())
                     }
-                }
-            })?;
+                    _ => Refusal::Forbidden(error.to_string()),
+                });
+            }
+        };
         let welcome = Welcome {
             session: id,
             heartbeat: self.heartbeat,
@@ -105,6 +117,7 @@ impl fluke_wire::server::Fleet for Fleet {
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
+            clock: self.clock.clone(),
         };
         let open = self.open.clone();
         let run = move |link| {
@@ -118,7 +131,59 @@ impl fluke_wire::server::Fleet for Fleet {
     }
 }
 
+/// What becomes of a session whose name the same agent, or a copy of it, wants.
+enum Holder {
+    /// It is an agent of its own.
+    Speaks,
+    /// It has ended, or is dead.
+    Gone,
+    /// Nobody can tell yet.
+    Unknown,
+}
+
 impl Fleet {
+    /// Claims the name, and waits for a while if it has to show who may have it.
+    async fn claim(
+        &self,
+        hello: &Hello,
+        id: SessionId,
+        grant: &Grant,
+    ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
+        let until = TokioInstant::now() + DECIDED_WITHIN;
+        loop {
+            let valid = |label: Option<&str>| self.trust.has_label(label);
+            let (label, now) = (grant.label(), self.clock.read());
+            let claimed = self.registry.claim(hello, id, label, valid, self.poll_interval, now);
+            let Err(ClaimError::Contested { name, by }) = claimed else { return claimed };
+            match self.look_at(&name, by, until).await {
+                Holder::Gone => {}
+                Holder::Speaks => return Err(ClaimError::Copied(name)),
+                Holder::Unknown => return Err(ClaimError::Contested { name, by }),
+            }
+        }
+    }
+
+    /// Waits until it shows whether a session lives.
+    async fn look_at(&self, name: &AgentName, session: SessionId, until: TokioInstant) -> Holder {
+        let Some(mut heard) = self.registry.hears_of(name.as_str(), session) else {
+            return Holder::Gone;
+        };
+        let silent_at = *heard.borrow_and_update() + self.heartbeat * SILENT;
+        // Every branch is cancel-safe: a watch, and timers.
+        tokio::select! {
+            biased;
+            spoke = heard.changed() => match spoke {
+                Ok(()) if !ends_soon(&mut heard).await => Holder::Speaks,
+                _ => Holder::Gone,
+            },
+            () = sleep_until(silent_at.into()) => {
+                self.registry.give_up(name.as_str(), session);
+                Holder::Gone
+            }
+            () = sleep_until(until) => Holder::Unknown,
+        }
+    }
+
     /// A name that was known under another token before this server was started is not handed
     /// over. An event store that is away holds up nobody.
     async fn check_holder(
@@ -141,7 +206,7 @@ impl Fleet {
     }
 
     fn refused(&self, hello: Option<&Hello>, from: Option<SocketAddr>, why: &str) {
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = self.clock.read().wall;
         let from = from.map_or("an unknown address".to_string(), |from| from.to_string());
         // A stranger's name is not an agent's: it goes into the text, not into the agent's history.
         let name = hello.map(|hello| format!(" as `{}`", hello.name)).unwrap_or_default();
@@ -150,6 +215,11 @@ impl Fleet {
         event.output = Some(format!("refused a connection from {from}{name}: {why}"));
         self.outlets.events.record(event);
     }
+}
+
+/// Whether what was heard were the last words of a connection that was about to end.
+async fn ends_soon(heard: &mut watch::Receiver<Instant>) -> bool {
+    timeout(LAST_WORDS, async { while heard.changed().await.is_ok() {} }).await.is_ok()
 }
 
 /// From the system; sessions must not be guessable.

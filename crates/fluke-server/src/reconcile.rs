@@ -47,13 +47,6 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-impl Now {
-    /// Reads the clocks; only the doing side calls this.
-    pub fn read() -> Self {
-        Self { instant: Instant::now(), wall: Timestamp::from(std::time::SystemTime::now()) }
-    }
-}
-
 /// What a host should be, and which commit says so.
 #[derive(Debug, Clone)]
 pub struct Wanted {
@@ -335,7 +328,11 @@ impl Machine {
         effects.push(Effect::Record(event));
         let phase = std::mem::replace(&mut self.phase, Phase::Resting);
         let under_way = match phase {
-            Phase::Checking { cycle, .. } | Phase::Applying { cycle, .. } => cycle.request,
+            Phase::Applying { cycle, tasks, .. } => {
+                self.settle_what_ended(tasks, now, effects);
+                cycle.request
+            }
+            Phase::Checking { cycle, .. } => cycle.request,
             Phase::Resting => None,
         };
         for request in under_way.into_iter().chain(std::mem::take(&mut self.waiting).requests) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fluke_model::api;
 use fluke_model::id::{AgentName, SessionId, TaskName};
 use fluke_model::message::Hello;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::reconcile::{Effect, Input, Machine, Now, Request};
 
@@ -50,6 +50,8 @@ struct Holder {
     session: SessionId,
     /// Wakes the session; closed when the seat passes to another one.
     nudge: mpsc::Sender<()>,
+    /// When the agent was last heard; closed when the session has ended.
+    heard: watch::Sender<Instant>,
 }
 
 /// Why an agent does not take a manual reconcile.
@@ -69,6 +71,19 @@ pub enum ClaimError {
         "another agent is connected as `{0}`; give this one another name, or stop the other one"
     )]
     Taken(AgentName),
+    /// The same installation has it, or a copy of it: which one, only time tells.
+    #[error("the agent `{name}` is connected already; whether that connection lives will show")]
+    Contested {
+        /// Which name.
+        name: AgentName,
+        /// The session that has it.
+        by: SessionId,
+    },
+    /// The same installation has it, and speaks.
+    #[error(
+        "an agent with the identity of this one is connected as `{0}`, and speaks: this host looks like a copy of that one; stop its agent, remove its state directory, and give it a name of its own"
+    )]
+    Copied(AgentName),
     /// It is known under another token.
     #[error(
         "the name `{0}` is known under another token; use that token, or take it out of the server's config first"
@@ -81,7 +96,9 @@ pub enum ClaimError {
 
 impl Registry {
     /// Gives a seat to a new session. The newer of two different agents with one name is
-    /// refused; the same agent coming back takes over from the connection that it lost.
+    /// refused; the same agent coming back takes over from the connection that it lost. An agent
+    /// that has the same identity and cannot name that connection may be the same one after a
+    /// restart, or a copy: see [`Registry::hears_of`] and [`Registry::give_up`].
     pub fn claim(
         &self,
         hello: &Hello,
@@ -95,8 +112,14 @@ impl Registry {
         let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
         let seat = agents.seat(hello, grant, poll_interval, now)?;
         let mut inner = seat.lock();
-        if inner.holder.is_some() && inner.machine.hello().instance != hello.instance {
-            return Err(ClaimError::Taken(hello.name.clone()));
+        if let Some(holder) = &inner.holder {
+            let (name, by) = (hello.name.clone(), holder.session);
+            if inner.machine.hello().instance != hello.instance {
+                return Err(ClaimError::Taken(name));
+            }
+            if hello.previous != Some(by) {
+                return Err(ClaimError::Contested { name, by });
+            }
         }
         if inner.grant.as_deref() != grant {
             if grant_is_valid(inner.grant.as_deref()) {
@@ -106,9 +129,24 @@ impl Registry {
         }
         // One nudge says it all: what waits, waits in the machine.
         let (nudge, nudged) = mpsc::channel(1);
-        inner.holder = Some(Holder { session, nudge });
+        inner.holder = Some(Holder { session, nudge, heard: watch::Sender::new(now.instant) });
         drop(inner);
         Ok((seat, nudged))
+    }
+
+    /// Tells when a session's agent was last heard, until it ends; none if it has ended.
+    pub fn hears_of(&self, name: &str, session: SessionId) -> Option<watch::Receiver<Instant>> {
+        let seat = self.find(name)?;
+        let inner = seat.lock();
+        let holder = inner.holder.as_ref().filter(|holder| holder.session == session)?;
+        Some(holder.heard.subscribe())
+    }
+
+    /// Takes the seat from a session whose agent has fallen silent, if it still has it.
+    pub fn give_up(&self, name: &str, session: SessionId) {
+        let Some(seat) = self.find(name) else { return };
+        let mut inner = seat.lock();
+        inner.holder = inner.holder.take().filter(|holder| holder.session != session);
     }
 
     fn seats(&self) -> Vec<Arc<Seat>> {
@@ -226,8 +264,9 @@ impl Seat {
         now: Now,
     ) -> Option<(Vec<Effect>, Option<Instant>)> {
         let mut inner = self.lock();
-        if inner.holder.as_ref().map(|holder| holder.session) != Some(session) {
-            return None;
+        let holder = inner.holder.as_ref().filter(|holder| holder.session == session)?;
+        if matches!(input, Input::Message(_)) {
+            holder.heard.send_replace(now.instant);
         }
         let mut effects = Vec::new();
         if matches!(input, Input::Connected { .. }) {

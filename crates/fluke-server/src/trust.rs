@@ -156,6 +156,7 @@ mod tests {
             node_type: NodeType::Worker,
             snapshot: None,
             instance: InstanceId(1),
+            previous: None,
         }
     }
 

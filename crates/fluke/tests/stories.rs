@@ -8,6 +8,7 @@ mod stories {
     mod convergence;
     mod dev;
     mod documentation;
+    mod faults;
     mod history;
     mod manifests;
     mod policy;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<S: Fn(AgentStatus)> Agent<S> {
+impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn heard(&mut self, event: Event) {
         match event {
             Event::Connecting => self.tell(AgentStatus::Connecting),
@@ -171,7 +171,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         self.watchable.clear();
         self.noticed.clear();
         for (index, _, step) in held.snapshot.steps() {
-            if let Some(changes) = self.executors.watch(step) {
+            if let Some(changes) = self.steps.watch(step) {
                 self.watchable.push(index);
                 self.watched.push(changes.map(move |()| index).boxed());
             }

@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn no_bytes_whatever_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = Journal::parse(&bytes);
-        let header = line(&Header { next: RecordId(3), open: None, reserved: None, lost: 0 });
+        let header = line(&Header { next: RecordId(3), open: None, lost: 0 });
         let _ = Journal::parse(&[header, bytes].concat());
     }
 }

@@ -50,6 +50,7 @@ fn hello() -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(1),
+        previous: None,
     }
 }
 

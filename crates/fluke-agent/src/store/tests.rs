@@ -159,6 +159,22 @@ fn a_lost_journal_repeats_no_number() {
 }
 
 #[test]
+fn journals_that_are_lost_repeat_no_number_even_if_the_clock_goes_back() {
+    let dir = dir();
+    let mut newest = RecordId(0);
+    for now in [NOW, Timestamp(NOW.0 - 86_400_000), Timestamp(0)] {
+        let mut store = Store::open(&dir.path().join("state"), now).expect("usable");
+        for _ in 0..3 {
+            let id = store.record(passed());
+            assert!(id > newest, "{id:?} comes after {newest:?}");
+            newest = id;
+        }
+        drop(store);
+        std::fs::write(path(&dir, "journal"), "rubbish").expect("room");
+    }
+}
+
+#[test]
 fn what_was_cut_off_by_a_crash_is_dropped_and_the_rest_kept() {
     let dir = dir();
     let mut store = open(&dir);

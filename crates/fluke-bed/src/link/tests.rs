@@ -80,3 +80,25 @@ fn a_torn_connection_is_gone_for_both() {
     assert_eq!(server.read(&mut [0]).expect("an end"), 0);
     assert_eq!(link.connections(), 0);
 }
+
+#[test]
+fn a_forgotten_connection_stays_open_and_says_nothing_more() {
+    let (link, mut agent, server) = connected();
+    link.forget();
+    agent.write_all(b"lost").expect("taken");
+    assert!(is_silent(&server) && is_silent(&agent));
+    link.heal();
+    assert_eq!((&server).read(&mut [0]).expect("an end"), 0);
+}
+
+#[test]
+fn a_link_that_corrupts_does_so_once() {
+    let (link, mut agent, server) = connected();
+    link.corrupt();
+    agent.write_all(b"a").expect("sent");
+    let mut heard = [0];
+    (&server).read_exact(&mut heard).expect("it arrives");
+    assert_ne!(&heard, b"a");
+    agent.write_all(b"b").expect("sent");
+    hears(&server, "b");
+}

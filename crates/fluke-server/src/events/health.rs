@@ -17,32 +17,43 @@ pub struct StoreHealth {
     pub append_time: Duration,
 }
 
+/// A store that is full can still be read, so that both are told apart.
 #[derive(Default)]
 pub(super) struct Health {
-    is_down: AtomicBool,
-    /// What was logged last, so that a streak of failures is logged once.
-    told: Mutex<Option<String>>,
+    reading: Streak,
+    writing: Streak,
     appends: AtomicU64,
     append_micros: AtomicU64,
 }
 
+/// Calls of one kind that fail, one after the other.
+#[derive(Default)]
+struct Streak {
+    is_down: AtomicBool,
+    /// What was logged last, so that a streak is logged once.
+    told: Mutex<Option<String>>,
+}
+
 impl Health {
-    /// Takes note of how a call ended.
-    pub fn note(&self, error: Option<&StoreError>) {
-        let was_down = self.is_down.swap(error.is_some(), Ordering::Relaxed);
-        if !was_down && error.is_none() {
-            return;
+    /// Takes note of how a query ended.
+    pub fn read(&self, error: Option<&StoreError>) {
+        match self.reading.note(error) {
+            Some(Turn::Failed(error)) => tracing::warn!("history cannot be read: {error}"),
+            Some(Turn::Recovered) => tracing::info!("history can be read again"),
+            None => {}
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match error.map(ToString::to_string) {
-            None if told.take().is_some() => {
-                tracing::info!("the event store answers again");
-            }
-            Some(error) if told.as_ref() != Some(&error) => {
-                tracing::warn!("history is not to be had, and events wait in memory: {error}");
-                *told = Some(error);
-            }
-            _ => {}
+    }
+
+    /// Takes note of how an append ended.
+    pub fn wrote(&self, error: Option<&StoreError>) {
+        match self.writing.note(error) {
+            Some(Turn::Failed(error)) => tracing::warn!("events wait in memory: {error}"),
+            Some(Turn::Recovered) => tracing::info!("the event store takes events again"),
+            None => {}
+        }
+        if error.is_none() {
+            // It is there; whether it can be read, the next query tells.
+            self.reading.is_down.store(false, Ordering::Relaxed);
         }
     }
 
@@ -53,11 +64,64 @@ impl Health {
         self.append_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub fn read(&self) -> StoreHealth {
+    pub fn report(&self) -> StoreHealth {
+        let is_down = |streak: &Streak| streak.is_down.load(Ordering::Relaxed);
         StoreHealth {
-            is_up: !self.is_down.load(Ordering::Relaxed),
+            is_up: !is_down(&self.reading) && !is_down(&self.writing),
             appends: self.appends.load(Ordering::Relaxed),
             append_time: Duration::from_micros(self.append_micros.load(Ordering::Relaxed)),
         }
+    }
+}
+
+/// What is worth a line in the log.
+#[derive(Debug, PartialEq)]
+enum Turn {
+    Failed(String),
+    Recovered,
+}
+
+impl Streak {
+    fn note(&self, error: Option<&StoreError>) -> Option<Turn> {
+        self.is_down.store(error.is_some(), Ordering::Relaxed);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match error.map(ToString::to_string) {
+            None => told.take().map(|_| Turn::Recovered),
+            Some(error) if told.as_ref() == Some(&error) => None,
+            Some(error) => {
+                *told = Some(error.clone());
+                Some(Turn::Failed(error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_streak_of_failures_is_told_once_and_so_is_its_end() {
+        let streak = Streak::default();
+        let (full, away) =
+            (StoreError::TimedOut { seconds: 1 }, StoreError::TimedOut { seconds: 2 });
+        let failed = |error: &StoreError| Some(Turn::Failed(error.to_string()));
+        assert_eq!(streak.note(None), None);
+        assert_eq!(streak.note(Some(&full)), failed(&full));
+        assert_eq!(streak.note(Some(&full)), None);
+        assert_eq!(streak.note(Some(&away)), failed(&away), "another reason is news");
+        assert_eq!(streak.note(None), Some(Turn::Recovered));
+        assert_eq!(streak.note(None), None);
+    }
+
+    #[test]
+    fn a_store_that_can_be_read_and_not_written_is_not_up() {
+        let health = Health::default();
+        assert!(health.report().is_up);
+        health.wrote(Some(&StoreError::TimedOut { seconds: 1 }));
+        health.read(None);
+        assert!(!health.report().is_up);
+        health.wrote(None);
+        assert!(health.report().is_up);
     }
 }

@@ -1,5 +1,7 @@
 //! An apply from its instruction to its end: what the agent's records say, and what comes of it.
 
+use std::collections::BTreeSet;
+
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::InstructionId;
@@ -61,6 +63,7 @@ impl Machine {
         effects.push(Effect::Record(self.record_event(&record)));
         self.progress_of(&record, effects);
         self.note_in_phase(&record);
+        self.note_failure_of_old(&record, now, effects);
         let Some(board) = &mut self.board else { return };
         if board.snapshot.hash() != record.snapshot {
             return;
@@ -151,21 +154,61 @@ impl Machine {
                 });
             }
         }
+        if applied.failed || !applied.open.is_empty() {
+            return self.fail(applied.task, now, effects);
+        }
         let entry = &board.snapshot.tasks()[applied.task];
         let (name, policy) = (entry.name.clone(), entry.policy);
-        let failed = applied.failed || !applied.open.is_empty();
-        let state = &mut board.tasks[applied.task];
-        let tell = if failed {
-            state.failures += 1;
-            let pause = policy::pause_after(state.failures);
-            state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
-            !std::mem::replace(&mut state.failure_told, true)
-        } else {
-            let before = state.make_peace(now.instant);
-            before.drift_told || before.failure_told
-        };
-        if tell && policy.alerts() {
-            effects.push(Effect::Alert(self.remediated(&name, !failed, now)));
+        let before = board.tasks[applied.task].make_peace(now.instant);
+        if (before.drift_told || before.failure_told) && policy.alerts() {
+            effects.push(Effect::Alert(self.remediated(&name, true, now)));
+        }
+    }
+
+    /// One more failure in a row: the task is left alone for a while, and people are told of the
+    /// first.
+    fn fail(&mut self, task: usize, now: Now, effects: &mut Vec<Effect>) {
+        let Some(board) = &mut self.board else { return };
+        let entry = &board.snapshot.tasks()[task];
+        let (name, policy) = (entry.name.clone(), entry.policy);
+        let state = &mut board.tasks[task];
+        state.failures += 1;
+        let pause = policy::pause_after(state.failures);
+        state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
+        if !std::mem::replace(&mut state.failure_told, true) && policy.alerts() {
+            effects.push(Effect::Alert(self.remediated(&name, false, now)));
+        }
+    }
+
+    /// The connection was lost in the middle of an apply. What has come to its end has ended; the
+    /// rest is in the agent's journal.
+    pub(super) fn settle_what_ended(
+        &mut self,
+        tasks: Vec<ApplyingTask>,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
+        for task in tasks.into_iter().filter(|task| task.failed || task.open.is_empty()) {
+            self.settle(ApplyingTask { open: BTreeSet::new(), ..task }, now, effects);
+        }
+    }
+
+    /// A record of an apply that nobody waits for any more: its connection was lost, or its agent
+    /// died. An apply that takes its agent or its network down every time must not be tried every
+    /// time they are back. Having been interrupted once is no fault of the task's.
+    fn note_failure_of_old(&mut self, record: &Record, now: Now, effects: &mut Vec<Effect>) {
+        let (Some(board), Some(of)) = (&mut self.board, record.instruction) else { return };
+        let Fact::Ended { outcome, .. } = &record.fact else { return };
+        let is_old =
+            !matches!(&self.phase, Phase::Applying { instruction, .. } if *instruction == of);
+        if !is_old || !outcome.is_failure() || board.snapshot.hash() != record.snapshot {
+            return;
+        }
+        let Some((task, _)) = board.snapshot.step(record.index) else { return };
+        let state = &mut board.tasks[task];
+        match outcome {
+            Outcome::Interrupted if state.failures == 0 => state.failures = 1,
+            _ => self.fail(task, now, effects),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The machine against a scripted agent: what it is told, and what comes of it.
 
+mod dying;
 mod laws;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use fluke_model::id::{InstanceId, StepAddress};
 use fluke_model::label::Labels;
 use fluke_model::message::{Checked, Fact, NodeType, Record, StepReport};
-use fluke_model::policy::Policy;
+use fluke_model::policy::{self, Policy};
 use fluke_model::snapshot::SnapshotTask;
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
@@ -178,6 +179,7 @@ fn hello() -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(7),
+        previous: None,
     }
 }
 
@@ -516,6 +518,30 @@ fn what_the_agent_saw_change_is_checked_and_nothing_else() {
     let sent = lab.step(Input::Message(ToServer::LookAgain { snapshot, steps }));
     assert_eq!(told(&sent), ["check 1"]);
     assert_eq!(told(&lab.answer(&[off(1)])), ["apply 1"]);
+}
+
+#[test]
+fn what_drifts_again_whenever_it_was_put_right_is_left_alone_for_longer_and_longer() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    lab.perform(Outcome::Success);
+    let notice = |lab: &mut Lab| {
+        let snapshot = lab.machine.board.as_ref().expect("a snapshot").snapshot.hash();
+        let look = ToServer::LookAgain { snapshot, steps: vec![StepIndex(0)] };
+        lab.step(Input::Message(look));
+        lab.answer(&[off(0)])
+    };
+    for _ in 0..policy::FREE_RELAPSES {
+        assert_eq!(told(&notice(&mut lab)), ["apply 0"]);
+        lab.perform(Outcome::Success);
+    }
+    assert!(notice(&mut lab).is_empty(), "it is left alone");
+    assert!(notice(&mut lab).is_empty(), "whatever the host says");
+    assert_eq!(told(&lab.pass(Duration::from_secs(10))), ["check 0"], "for ten seconds");
+    assert_eq!(told(&lab.answer(&[])), ["apply 0"]);
+    lab.perform(Outcome::Success);
+    lab.pass(policy::LASTING);
+    assert_eq!(told(&notice(&mut lab)), ["apply 0"], "that one lasted");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What agents say.
 
 use fluke_model::id::{
-    AgentName, InstanceId, LabelKey, LabelValue, StepAddress, TaskName, check_name,
+    AgentName, InstanceId, LabelKey, LabelValue, SessionId, StepAddress, TaskName, check_name,
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
@@ -79,6 +79,7 @@ fn hello_to_proto(hello: Hello) -> proto::Hello {
         node_type: node_type.into(),
         snapshot: hello.snapshot.map(hash_to_proto),
         instance: hello.instance.0,
+        previous: hello.previous.map(|session| session.0),
     }
 }
 
@@ -100,6 +101,7 @@ pub(crate) fn hello_from_proto(wire: proto::Hello) -> Result<Hello, WireError> {
             node_type,
             snapshot: wire.snapshot.map(|bytes| hash("snapshot", &bytes)).transpose()?,
             instance: InstanceId(wire.instance),
+            previous: wire.previous.map(SessionId),
         })
     };
     hello().map_err(|error| error.within("hello"))

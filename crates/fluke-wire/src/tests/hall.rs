@@ -81,6 +81,7 @@ pub(super) fn hello(name: &str) -> Hello {
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(1),
+        previous: None,
     }
 }
 

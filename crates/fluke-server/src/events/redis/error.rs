@@ -45,7 +45,7 @@ fn advice(error: &RedisError, said: &str, code: &str, speaks_tls: bool) -> Optio
         "CLUSTERDOWN" | "MASTERDOWN" => {
             "a part of the cluster is down: see `redis-cli cluster info`"
         }
-        "LOADING" => "Redis is still reading its data from disk; this ends by itself",
+        "LOADING" => "this ends by itself",
         "MISCONF" => "Redis cannot write to its own disk: see its log",
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "check the user and the password in `url`"

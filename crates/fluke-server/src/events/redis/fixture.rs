@@ -71,7 +71,7 @@ impl RedisServer {
             .expect("redis-server");
         self.process = Some(process);
         let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.address()).is_err() {
+        while !self.is_ready() {
             let process = self.process.as_mut().expect("it was started");
             if process.try_wait().expect("a child").is_some() {
                 self.process = None;
@@ -80,6 +80,12 @@ impl RedisServer {
             assert!(Instant::now() < deadline, "redis-server does not come up");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether it listens, and has read what it kept.
+    fn is_ready(&self) -> bool {
+        let listens = TcpStream::connect(self.address()).is_ok();
+        listens && (self.speaks_tls() || !self.ask("ping").starts_with("-LOADING"))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

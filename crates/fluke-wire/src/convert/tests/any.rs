@@ -94,16 +94,25 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
         name().prop_map(|value| LabelValue::new(value).expect("a name")),
         0..8,
     );
-    let fields =
-        (name(), labels, word(), vec(name(), 0..8), option::of(hash()), any::<(bool, u64)>());
-    fields.prop_map(|(name, labels, version, executors, snapshot, (proxy, instance))| Hello {
-        name: AgentName::new(name).expect("a name"),
-        labels: Labels(labels),
-        version,
-        executors,
-        node_type: if proxy { NodeType::Proxy } else { NodeType::Worker },
-        snapshot,
-        instance: InstanceId(instance),
+    let fields = (
+        name(),
+        labels,
+        word(),
+        vec(name(), 0..8),
+        option::of(hash()),
+        any::<(bool, u64, Option<u64>)>(),
+    );
+    fields.prop_map(|(name, labels, version, executors, snapshot, (proxy, instance, previous))| {
+        Hello {
+            name: AgentName::new(name).expect("a name"),
+            labels: Labels(labels),
+            version,
+            executors,
+            node_type: if proxy { NodeType::Proxy } else { NodeType::Worker },
+            snapshot,
+            instance: InstanceId(instance),
+            previous: previous.map(SessionId),
+        }
     })
 }
 

@@ -75,6 +75,7 @@ server {
     manifest_glob       = "fleet/**/*.hcl"
     ssh_key_file        = "/etc/fluke/id_ed25519"
     known_hosts_file    = "/etc/fluke/known_hosts"
+    ca_file             = "/etc/fluke/git-ca.pem"
     basic_auth_user     = "bot"
     basic_auth_password = "$GIT_PASSWORD"
     webhook_secret      = "x"
@@ -117,6 +118,7 @@ server {
     );
     assert_eq!(config.heartbeat, Duration::from_secs(5));
     assert_eq!(config.git.poll_interval, Duration::from_secs(5400));
+    assert_eq!(config.git.ca_file, Some("/etc/fluke/git-ca.pem".into()));
     assert_eq!(
         config.tls,
         ServerTls::Files { cert_file: "/c.pem".into(), key_file: "/k.pem".into() }
