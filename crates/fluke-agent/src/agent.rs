@@ -213,6 +213,8 @@ struct Agent<W: World, S> {
     events: mpsc::Receiver<Event>,
     session: Option<Live>,
     outbox: VecDeque<Out>,
+    /// The dropped records that this session's server is being told of.
+    telling_lost: u64,
     reported: Reported,
     snapshot: watch::Sender<Option<Hash256>>,
 
@@ -309,6 +311,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             events,
             session: None,
             outbox: VecDeque::new(),
+            telling_lost: 0,
             reported: Reported::default(),
             snapshot,
             watching: None,

@@ -34,6 +34,11 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         // A server that is new looks at everything anyway.
         self.noticed.clear();
         // Before anything else, what this server may not have heard of.
+        self.telling_lost = self.store.lost();
+        if self.telling_lost > 0 {
+            let lost = ToServer::Lost { records: self.telling_lost };
+            self.outbox.push_back(Out::Message(Box::new(lost)));
+        }
         self.outbox.extend(self.store.unacknowledged().map(|record| Out::Record(record.id)));
         if let Activity::Checking(checking) = &self.activity
             && checking.instruction().is_none()
@@ -75,7 +80,13 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     fn told(&mut self, message: ToAgent) {
         match message {
             ToAgent::Welcome(_) | ToAgent::Heartbeat => {}
-            ToAgent::Ack { record } => self.store.acknowledge(record),
+            ToAgent::Ack { record } => {
+                // What was said before a record has been heard as well.
+                if std::mem::take(&mut self.telling_lost) > 0 {
+                    self.store.told_lost();
+                }
+                self.store.acknowledge(record);
+            }
             ToAgent::Snapshot { commit, snapshot } => {
                 self.hold(Arc::new(Held { commit, snapshot }));
             }

@@ -43,6 +43,9 @@ const BOOTED: &str = "/run/systemd/system";
 const BOUNDED_ABOVE: Duration = Duration::from_secs(24 * 60 * 60);
 const STOPS: &str =
     "the agent stopped waiting for systemd, because it stops itself; the next check tells";
+/// How long systemd may be away from the bus while it is replaced: it is asked again after these.
+const AWAY: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(200), Duration::from_millis(800)];
 /// How many questions about single units are put to systemd at once; it answers one by one.
 const AT_ONCE: usize = 8;
 
@@ -152,7 +155,7 @@ impl Systemd {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tried = false;
+        let mut pauses = AWAY.iter();
         loop {
             let found = match self.way().await? {
                 Way::Bus(bus) => self.observe_over(&bus, names).await,
@@ -160,10 +163,10 @@ impl Systemd {
                     return systemctl.list(names, BOUNDED_ABOVE).await;
                 }
             };
-            match found {
-                // The bus was restarted, or systemd replaced: the next one will know.
-                Err(error) if error.is_gone() && !std::mem::replace(&mut tried, true) => {}
-                found => return found.map_err(|error| error.to_string()),
+            // The bus was restarted, or systemd is being replaced: the next one will know.
+            match (found, pauses.next()) {
+                (Err(error), Some(pause)) if error.is_gone() => tokio::time::sleep(*pause).await,
+                (found, _) => return found.map_err(|error| error.to_string()),
             }
         }
     }

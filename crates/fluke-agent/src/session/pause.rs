@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// While the server is away.
-const AWAY: Bounds = Bounds { first: Duration::from_millis(250), longest: Duration::from_secs(15) };
+/// While the server is away. The longest is what a fleet takes to be back after an outage: short
+/// enough for people who wait for it, long enough to spread thousands.
+const AWAY: Bounds = Bounds { first: Duration::from_millis(250), longest: Duration::from_secs(4) };
 /// While it says no.
 const REFUSED: Bounds = Bounds { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
 
@@ -59,7 +60,7 @@ mod tests {
         let longest = |bounds: &Bounds| -> Vec<u128> {
             (0..9).map(|attempt| bounds.pause(attempt, u64::MAX).as_millis()).collect()
         };
-        let away = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000];
+        let away = [250, 500, 1_000, 2_000, 4_000, 4_000, 4_000, 4_000, 4_000];
         assert_eq!(longest(&AWAY), away);
         let refused = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000];
         assert_eq!(longest(&REFUSED), refused);

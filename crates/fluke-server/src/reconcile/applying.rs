@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::InstructionId;
-use fluke_model::message::{Fact, Record, ToAgent};
+use fluke_model::message::{Fact, Record, RecordId, ToAgent};
 use fluke_model::policy;
 use fluke_model::snapshot::StepIndex;
-use fluke_model::verdict::{Drift, Outcome, Verdict};
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::board::{ApplyMark, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
@@ -47,7 +47,19 @@ impl Machine {
         if record.id <= self.newest_record {
             return;
         }
+        let second_end = self.is_second_end(&record);
         self.newest_record = record.id;
+        if second_end {
+            return;
+        }
+        match &record.fact {
+            Fact::Began { .. } => {
+                self.close_under_way(now, effects);
+                self.under_way = Some(Box::new(record.clone()));
+            }
+            Fact::Ended { .. } => drop(self.under_way.take_if(|began| are_one(began, &record))),
+            Fact::PassedOver { .. } => {}
+        }
         effects.push(Effect::Record(self.record_event(&record)));
         self.progress_of(&record, effects);
         self.note_in_phase(&record);
@@ -58,6 +70,25 @@ impl Machine {
         }
         let Some(state) = board.step_mut(record.index) else { return };
         state.update(now.wall, |state| take_fact(state, &record));
+    }
+
+    /// Whether an agent that was killed ends an apply that is not under way, though it speaks of
+    /// nothing else in between: it had told how it ended, and had not been able to write that down.
+    fn is_second_end(&self, record: &Record) -> bool {
+        matches!(record.fact, Fact::Ended { outcome: Outcome::Interrupted, .. })
+            && self.newest_record > RecordId(0)
+            && !self.under_way.as_ref().is_some_and(|began| are_one(began, record))
+    }
+
+    /// Ends an apply that its agent has lost the memory of, so that every one has an end: it was
+    /// killed, and had not been able to write down that it had begun.
+    pub(super) fn close_under_way(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let Some(began) = self.under_way.take() else { return };
+        let said = "the agent ended in the middle of this apply, and could not write down that it \
+                    had begun; whether it was done, the next check tells";
+        let output = Output::from_text(said);
+        let fact = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
+        effects.push(Effect::Record(self.record_event(&Record { at: now.wall, fact, ..*began })));
     }
 
     fn note_in_phase(&mut self, record: &Record) {
@@ -204,6 +235,12 @@ impl Machine {
             ..Event::new(kind, record.at)
         }
     }
+}
+
+/// Whether two records are of the same apply.
+fn are_one(one: &Record, other: &Record) -> bool {
+    let key = |record: &Record| (record.instruction, record.snapshot, record.index);
+    key(one) == key(other)
 }
 
 fn take_fact(state: &mut StepState, record: &Record) {

@@ -6,7 +6,7 @@ async fn an_agent_says_who_it_is() {
     let _host = Host::running(hall.address);
     let hello = hall.next_guest().await.hello;
     assert_eq!((hello.name.as_str(), hello.version.as_str()), ("web-01", "1.2.3"));
-    assert_eq!(hello.executors, ["mise", "shell"]);
+    assert_eq!(hello.executors, ["mise", "shell", "systemd"]);
     assert_eq!(hello.snapshot, None);
 }
 

@@ -108,7 +108,15 @@ fn links_in(root: &Path) -> Vec<(PathBuf, Option<Stamp>)> {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     directories: Directories,
-    states: HashMap<UnitName, (Option<(PathBuf, Stamp)>, Option<FileState>)>,
+    states: HashMap<UnitName, Said>,
+}
+
+/// What systemd said of one unit.
+#[derive(Debug)]
+struct Said {
+    /// The unit's file as it was then.
+    file: Option<(PathBuf, Stamp)>,
+    state: Option<FileState>,
 }
 
 impl Known {
@@ -124,7 +132,7 @@ impl Known {
 
     /// What still holds of a unit.
     pub(super) fn get(&self, unit: &UnitName) -> Option<&Option<FileState>> {
-        let (file, state) = self.states.get(unit)?;
+        let Said { file, state } = self.states.get(unit)?;
         let holds = match file {
             Some((path, stamp)) => Stamp::of(path) == Some(*stamp),
             None => true,
@@ -149,7 +157,7 @@ impl Known {
         let file = seen.file_of(unit);
         let settled = file.as_ref().is_none_or(|(_, stamp)| stamp.is_older_than(young));
         if settled && seen.is_older_than(young) {
-            self.states.insert(unit.clone(), (file, state.clone()));
+            self.states.insert(unit.clone(), Said { file, state: state.clone() });
         }
     }
 }

@@ -184,10 +184,10 @@ pub(super) async fn run(link: Arc<Link>, watch: Arc<Watch>) {
             watch.changed.notified().await;
         }
         let began = Instant::now();
-        if let Err(error) = serve(&link, &watch).await {
-            if !std::mem::replace(&mut told, true) {
-                tracing::warn!(%error, "cannot hear of changes of units; trying again");
-            }
+        if let Err(error) = serve(&link, &watch).await
+            && !std::mem::replace(&mut told, true)
+        {
+            tracing::warn!(%error, "cannot hear of changes of units; trying again");
         }
         if began.elapsed() >= GOOD {
             (pause, told) = (PAUSES.0, false);
@@ -218,6 +218,12 @@ async fn serve(link: &Link, watch: &Watch) -> Result<(), CallError> {
         () = ear.hear(signals) => Ok(()),
         kept = ear.keep(&bus) => kept,
     }
+}
+
+/// Whether a name has no owner any more.
+fn left(message: &Message) -> bool {
+    let body = message.body();
+    body.deserialize().is_ok_and(|(_, _, owner): (String, String, String)| owner.is_empty())
 }
 
 fn of_manager(member: &str) -> String {
@@ -270,8 +276,9 @@ impl Ear<'_> {
                     self.unit_changed(path.as_str(), message);
                 }
             }
-            // While systemd reads its files nobody can be sure of anything.
+            // While systemd reads its files, or is being replaced, it answers nobody.
             Some("Reloading") if message.body().deserialize::<bool>() == Ok(true) => {}
+            Some("NameOwnerChanged") if left(message) => {}
             Some("Reloading" | "UnitFilesChanged" | "NameOwnerChanged") => {
                 self.renew.notify_one();
                 self.watch.look_at_all();
