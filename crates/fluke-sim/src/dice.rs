@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// A source of chance. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Dice(Arc<Mutex<u64>>);
@@ -43,5 +45,30 @@ impl Dice {
     /// Somewhere between two numbers of milliseconds.
     pub fn millis(&self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.below(to.saturating_sub(from) + 1))
+    }
+}
+
+/// Chance that comes from the moment and the purpose alone, and not from how often it was asked:
+/// the runtime wakes those who wait for the same moment in any order.
+#[derive(Debug, Clone, Copy)]
+pub struct Fate {
+    seed: u64,
+    began: Instant,
+}
+
+impl Fate {
+    /// From now on.
+    pub fn new(seed: u64, purpose: u64) -> Self {
+        Self { seed: Dice::new(seed, purpose).throw(), began: Instant::now() }
+    }
+
+    /// What this moment holds for `whom`.
+    pub fn now(&self, whom: &str) -> Dice {
+        let moment = self.began.elapsed().as_nanos() as u64;
+        // FNV-1a; any spread will do.
+        let name = whom.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Dice::new(self.seed ^ name, moment)
     }
 }

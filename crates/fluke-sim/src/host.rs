@@ -20,7 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::dice::Dice;
+use crate::dice::Fate;
 use crate::net::Net;
 use crate::repo::wanted;
 use crate::trace::{Ended, Found, HostId, Trace, What};
@@ -65,8 +65,7 @@ pub struct Host {
     pub id: HostId,
     inner: Arc<Mutex<Inner>>,
     changed: broadcast::Sender<String>,
-    dice: Dice,
-    drifts: Dice,
+    fate: Fate,
     net: Net,
     trace: Trace,
     began: Instant,
@@ -97,8 +96,6 @@ struct Running {
 
 /// What a host needs to be one.
 pub struct Surroundings {
-    /// All chance.
-    pub dice: Dice,
     /// The way to the server.
     pub net: Net,
     /// Where everything is written down.
@@ -110,11 +107,11 @@ pub struct Surroundings {
 impl Host {
     /// A bare one.
     pub fn new(id: HostId, seed: u64, around: Surroundings) -> Self {
-        let Surroundings { dice, net, trace, killed } = around;
+        let Surroundings { net, trace, killed } = around;
         let (changed, _) = broadcast::channel(WATCHED);
         let inner = Arc::default();
-        let drifts = Dice::new(seed, 77 + id as u64);
-        Self { id, inner, changed, dice, drifts, net, trace, began: Instant::now(), killed }
+        let fate = Fate::new(seed, 100 + id as u64);
+        Self { id, inner, changed, fate, net, trace, began: Instant::now(), killed }
     }
 
     /// An agent begins its life; what it meets is returned.
@@ -138,7 +135,7 @@ impl Host {
 
     /// Somebody changes something behind everybody's back.
     pub fn drift(&self, key: &str) {
-        let value = format!("drifted-{}", self.drifts.below(1000));
+        let value = format!("drifted-{}", self.fate.now(key).below(1000));
         self.set(key, value);
     }
 
@@ -235,10 +232,10 @@ impl Host {
     async fn act(&self, key: &str, value: String) -> Ended {
         let mode = self.mode(key);
         if mode == Mode::ApplyKillsAgent {
-            sleep(self.dice.millis(1, 500)).await;
+            sleep(self.fate.now(key).millis(1, 500)).await;
             let _ = self.killed.send(self.id).await;
         }
-        sleep(self.dice.millis(20, 2_000)).await;
+        sleep(self.fate.now(key).millis(20, 2_000)).await;
         match mode {
             Mode::ApplyHangs => std::future::pending().await,
             Mode::ApplyFails => Ended::Failed,
@@ -247,7 +244,7 @@ impl Host {
                 self.set(key, value);
                 let (host, key) = (self.clone(), key.to_owned());
                 tokio::spawn(async move {
-                    sleep(host.dice.millis(100, 20_000)).await;
+                    sleep(host.fate.now(&key).millis(100, 20_000)).await;
                     if host.mode(&key) == Mode::ApplyFlaps {
                         host.drift(&key);
                     }
@@ -277,7 +274,7 @@ impl World for SimWorld {
     }
 
     fn random(&self) -> u64 {
-        self.host.dice.throw()
+        self.host.fate.now("pause").throw()
     }
 
     async fn connect(&self, target: &Target, hello: Hello) -> Result<Session, ConnectError> {
@@ -300,7 +297,7 @@ impl World for SimWorld {
 
     async fn end_left_behind(&self, mark: &str) -> usize {
         let count = self.host.kill(mark, None);
-        sleep(self.host.dice.millis(0, 100)).await;
+        sleep(self.host.fate.now("burial").millis(0, 100)).await;
         count
     }
 
@@ -322,8 +319,8 @@ impl SimSteps {
         let host = &self.host;
         let mode = host.mode(key);
         sleep(match mode {
-            Mode::CheckCrawls => host.dice.millis(1_000, 20_000),
-            _ => host.dice.millis(1, 50),
+            Mode::CheckCrawls => host.fate.now(key).millis(1_000, 20_000),
+            _ => host.fate.now(key).millis(1, 50),
         })
         .await;
         match mode {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::dice::Dice;
+use crate::dice::Fate;
 use crate::trace::HostId;
 
 /// How much may be on its way before a writer has to wait, in bytes.
@@ -48,9 +48,7 @@ pub struct Net(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    /// One for each link: the runtime wakes those who wait for the same thing in any order, and
-    /// what happens on one link must not depend on what happens at that moment on another.
-    dice: Vec<Dice>,
+    fate: Fate,
     links: Vec<Link>,
     pipes: Vec<Arc<Mutex<Pipe>>>,
     /// Where a server that lives takes connections.
@@ -69,9 +67,9 @@ const USUAL_DELAY: Duration = Duration::from_millis(5);
 impl Net {
     /// Everything works.
     pub fn new(hosts: usize, seed: u64) -> Self {
-        let dice = (0..hosts).map(|host| Dice::new(seed, 10_000 + host as u64)).collect();
+        let fate = Fate::new(seed, 2);
         let links = vec![Link { blocked: None, delay: USUAL_DELAY }; hosts];
-        Self(Arc::new(Mutex::new(Inner { dice, links, pipes: Vec::new(), door: None })))
+        Self(Arc::new(Mutex::new(Inner { fate, links, pipes: Vec::new(), door: None })))
     }
 
     /// A server begins to listen.
@@ -163,10 +161,11 @@ impl Net {
     }
 
     /// When what is sent now arrives.
-    fn arrival(&self, host: HostId) -> Instant {
+    fn arrival(&self, host: HostId, from: End) -> Instant {
         let inner = self.lock();
         let delay = inner.links[host].delay;
-        Instant::now() + delay + inner.dice[host].millis(0, delay.as_millis() as u64 / 2)
+        let dice = inner.fate.now(&format!("{host} {from:?}"));
+        Instant::now() + delay + dice.millis(0, delay.as_millis() as u64 / 2)
     }
 
     fn is_blocked(&self, host: HostId, reader: End) -> bool {
@@ -309,7 +308,7 @@ impl AsyncWrite for PipeEnd {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let host = lock(&self.pipe).host;
-        let arrives = self.net.arrival(host);
+        let arrives = self.net.arrival(host, self.end);
         let mut pipe = lock(&self.pipe);
         let lane = &mut pipe.lanes[self.end as usize];
         if lane.broken || lane.ended {

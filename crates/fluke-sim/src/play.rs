@@ -71,12 +71,8 @@ impl Director {
         let repo = Repo::new(&Dice::new(seed, 3));
         let (tell, killed) = mpsc::channel(64);
         let host = |id| {
-            let around = Surroundings {
-                dice: Dice::new(seed, 100 + id as u64),
-                net: net.clone(),
-                trace: trace.clone(),
-                killed: tell.clone(),
-            };
+            let around =
+                Surroundings { net: net.clone(), trace: trace.clone(), killed: tell.clone() };
             Host::new(id, seed, around)
         };
         let began = Instant::now();
