@@ -98,7 +98,7 @@ fn checks_that_hang_are_ended_with_all_they_started_and_hold_up_nobody() {
             .map(|(file, text)| (&**file, &**text)),
     );
     bed.settles();
-    web.until("! pgrep -f 'sleep 86399'");
+    web.until("! pgrep -f '[s]leep 86399'");
     assert_it_gave_back(&bed, &web, before);
     assert_every_apply_has_one_end(&bed, &web);
     assert_no_bug(&web);
@@ -154,7 +154,7 @@ fn what_commands_print_is_kept_within_bounds_and_as_it_came() {
     assert!(text("daemon").contains("started"));
     assert!(text("many").trim_end().ends_with("line 20000") && !text("many").contains("line 1\n"));
     // A daemon is not ours to end.
-    web.run("pkill -f 'sleep 86398'");
+    web.run("pkill -f '[s]leep 86398'");
     let after = held_by_agent(&web);
     assert!(after.memory_kib <= before.memory_kib + 8 * 1024, "{before:?} {after:?}");
     assert_it_gave_back(&bed, &web, before);

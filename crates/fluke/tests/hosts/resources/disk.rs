@@ -153,7 +153,7 @@ fn power_that_is_cut_while_state_is_written_leaves_files_that_can_be_read() {
     for round in 0..4 {
         let name = format!("round-{round}");
         bed.commit("a.fluke.hcl", &loud(&name));
-        web.until(&format!("test -f /srv/{name}.applied"));
+        web.until(&format!("test -f /srv/{name}"));
         web.kill();
         web.start();
         bed.settles();

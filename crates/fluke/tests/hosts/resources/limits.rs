@@ -17,12 +17,19 @@ const ROUNDS: &str = "FLUKE_ROUNDS";
 
 /// One step as the agent's user, one as somebody else.
 fn two_users() -> String {
-    let other = keeps("other", "remediate").replace("check   =", "run_as = \"app\"\n    check   =");
-    keeps("file", "remediate")
-        + &other
-            .replace("> /srv/other;", "> /tmp/other;")
-            .replace("-f /srv", "-f /tmp")
-            .replace(">> /srv", ">> /tmp")
+    let other = r#"
+task "other" {
+  selector {
+    match_labels = {}
+  }
+  shell "file" {
+    run_as  = "app"
+    check   = "test -f /tmp/other"
+    command = "touch /tmp/other"
+  }
+}
+"#;
+    keeps("file", "remediate") + other
 }
 
 /// Takes something away, breaks both steps, and gives it back when both have said what is missing.
