@@ -114,7 +114,10 @@ impl Session {
                     biased;
                     () = stopped(&mut self.stopping) => return End::Stopping,
                     nudge = self.nudged.recv() => match nudge {
-                        Some(()) => break Input::Wake,
+                        Some(()) => {
+                            beat.reset_immediately();
+                            break Input::Wake;
+                        }
                         None => return End::Replaced,
                     },
                     changed = self.desired.changed() => match (changed, self.wanted()) {

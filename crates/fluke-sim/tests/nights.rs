@@ -76,6 +76,31 @@ const NIGHTS_THAT_WERE_TOO_BAD: &[BadNight] = &[
         ],
         30_000,
     ),
+    (
+        "what had just failed for the server, its agent tried at once when the server went",
+        775,
+        2,
+        &[
+            (64_097, Action::Misbehave(1, 0, 2, Mode::ApplyFails)),
+            (64_097, Action::Drift(1, 0, 2)),
+            (69_503, Action::StopServer),
+        ],
+        100_000,
+    ),
+    (
+        "a server that went silent in the middle of a greeting cost its agent a connection",
+        3757,
+        2,
+        &[
+            (42_794, Action::KillAgent(0)),
+            (49_640, Action::Slow(0, 1_989)),
+            (61_798, Action::StartAgent(0)),
+            (66_087, Action::CrashServer),
+            (66_711, Action::StartServer),
+            (71_629, Action::StopServer),
+        ],
+        98_608,
+    ),
 ];
 
 #[test]

@@ -20,7 +20,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 tracing::info!(server, records = self.store.unacknowledged().len(), "connected");
                 self.tell(AgentStatus::Connected { server_version: welcome.version });
                 self.store.keep_poll_interval(welcome.poll_interval);
-                self.offline.connected(welcome.poll_interval);
+                self.offline.connected(welcome.poll_interval, Instant::now().into_std());
                 self.begin_session(Live { id: welcome.session, to_server });
             }
             Event::Message(message) => self.told(message),

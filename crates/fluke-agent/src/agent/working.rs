@@ -237,14 +237,12 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     }
 
     fn finish(&mut self, report: Report, home: Home) {
-        match report.cause.instruction {
-            Some(instruction) => {
-                // A session that is over waits for nothing.
-                if self.session.as_ref().is_some_and(|live| live.id == instruction.session) {
-                    self.send(ToServer::Finished { instruction });
-                }
-            }
-            None => self.offline.learn(&report, Instant::now().into_std()),
+        self.offline.learn(&report, Instant::now().into_std());
+        // A session that is over waits for nothing.
+        if let Some(instruction) = report.cause.instruction
+            && self.session.as_ref().is_some_and(|live| live.id == instruction.session)
+        {
+            self.send(ToServer::Finished { instruction });
         }
         self.go_home(home);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fluke_bed::{Link, ServerOptions};
 use fluke_model::event::EventKind;
 
-use super::processes::{Agent, Fleet, quiet};
+use super::processes::{Agent, Fleet, figure, quiet};
 
 fn count(fleet: &Fleet, kind: EventKind) -> usize {
     fleet.server.events(None).iter().filter(|event| event.kind == kind).count()
@@ -83,7 +83,7 @@ fn an_agent_takes_over_from_the_connection_that_it_lost_at_once() {
     let lost = Instant::now();
     link.half_open();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
-    eprintln!("back after {:?}, heartbeats are 2 s", lost.elapsed());
+    figure(format_args!("back after {:?}, heartbeats are 2 s", lost.elapsed()));
     let why = fleet.server.events(None);
     let why = why.iter().find(|event| event.kind == EventKind::AgentDisconnected);
     let why = why.and_then(|event| event.output.clone()).unwrap_or_default();
@@ -105,7 +105,7 @@ fn an_agent_that_restarts_behind_a_dead_connection_is_back_within_three_heartbea
     agent.start();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
     let took = lost.elapsed();
-    eprintln!("back after {took:?}, heartbeats are {heartbeat:?}");
+    figure(format_args!("back after {took:?}, heartbeats are {heartbeat:?}"));
     let events = fleet.server.events(None);
     let ended = events.iter().find(|event| event.kind == EventKind::AgentDisconnected);
     let why = ended.and_then(|event| event.output.clone()).unwrap_or_default();

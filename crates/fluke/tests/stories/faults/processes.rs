@@ -26,6 +26,12 @@ pub fn quiet() -> ServerOptions {
     ServerOptions { heartbeat: "2s".into(), tls: Tls::Off, ..ServerOptions::default() }
 }
 
+/// Prints what was measured.
+#[expect(clippy::print_stderr, reason = "figures are for whoever looks")]
+pub fn figure(text: std::fmt::Arguments<'_>) {
+    eprintln!("{text}");
+}
+
 /// A server process with its repository, and the folder that everything is in.
 pub struct Fleet {
     pub server: Server,
