@@ -13,6 +13,7 @@ use fluke_agent::executor::{Executors, Settings};
 use fluke_agent::host::Host;
 use fluke_agent::host::environment::Environment;
 use fluke_agent::host::process::Stop;
+use fluke_agent::world::Steps;
 use fluke_model::id::{StepAddress, TaskName};
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};

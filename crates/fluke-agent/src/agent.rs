@@ -8,13 +8,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::snapshot::StepIndex;
-use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;
 use futures_util::stream::{self, BoxStream, FusedStream, SelectAll};
@@ -23,10 +22,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::executor::{Allow, Executors, Settings};
-use crate::host::environment::Environment;
+use crate::executor::{Allow, Executors};
 use crate::host::process::Stop;
-use crate::host::{Host, orphans, users};
 use crate::journal::Entry;
 use crate::session::{self, Connector, Event};
 use crate::state::offline::Offline;
@@ -36,6 +33,7 @@ use crate::state::processing::{
 use crate::state::reported::Reported;
 use crate::state::{Checking, Held, Home, Idle, Order, OrderKind, TakenUp, Waiting};
 use crate::store::{Store, StoreError};
+use crate::world::{Steps, ThisHost, World};
 
 /// How often to try to write what a full disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
@@ -160,16 +158,26 @@ pub async fn run_until(
     endings: impl Stream<Item = Ending>,
     status: impl Fn(AgentStatus),
 ) -> Result<Ending, AgentError> {
-    let mut store = Store::open(&config.state_dir, now())?;
+    run_in(ThisHost, config, endings, status).await
+}
+
+/// The same in a world of one's choosing.
+pub async fn run_in(
+    world: impl World,
+    config: AgentConfig,
+    endings: impl Stream<Item = Ending>,
+    status: impl Fn(AgentStatus),
+) -> Result<Ending, AgentError> {
+    let mut store = Store::open(&config.state_dir, world.now())?;
     if let Some(mark) = store.left_behind() {
         // An apply that is still under way must not meet a second one.
-        let commands = orphans::end(mark).await;
+        let commands = world.end_left_behind(mark).await;
         if commands > 0 {
             tracing::warn!(commands, "ended what an agent that was killed had begun");
         }
     }
     store.begin_run();
-    let mut agent = Agent::new(config, store, status);
+    let mut agent = Agent::new(world, config, store, status);
     let mut endings = std::pin::pin!(endings.fuse());
     let ending = loop {
         if let Some(ending) = agent.is_over() {
@@ -182,8 +190,9 @@ pub async fn run_until(
     Ok(ending)
 }
 
-struct Agent<S> {
-    executors: Arc<Executors>,
+struct Agent<W: World, S> {
+    world: Arc<W>,
+    steps: Arc<W::Steps>,
     parallel_checks: usize,
     store: Store,
     status: S,
@@ -204,6 +213,8 @@ struct Agent<S> {
     events: mpsc::Receiver<Event>,
     session: Option<Live>,
     outbox: VecDeque<Out>,
+    /// The dropped records that this session's server is being told of.
+    telling_lost: u64,
     reported: Reported,
     snapshot: watch::Sender<Option<Hash256>>,
 
@@ -263,21 +274,11 @@ enum Happening {
     Noticed(StepIndex),
 }
 
-impl<S: Fn(AgentStatus)> Agent<S> {
-    fn new(config: AgentConfig, store: Store, status: S) -> Self {
+impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
+    fn new(world: W, config: AgentConfig, store: Store, status: S) -> Self {
         let (stop, stopped) = Stop::new();
-        let host = Host {
-            environment: Environment::of_this_process(config.target.token.expose())
-                .with(orphans::MARK, store.run()),
-            home: users::own_home(),
-            stop: stopped,
-        };
-        let settings = Settings {
-            version: config.version.clone(),
-            default_shell: config.default_shell,
-            command_timeout: config.command_timeout,
-            allow: config.allow,
-        };
+        let steps = Arc::new(world.steps(&config, store.run(), stopped));
+        let world = Arc::new(world);
         let held = store.held().cloned();
         let (snapshot, _) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
         let (_, events) = session::events();
@@ -292,7 +293,8 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             previous: None,
         };
         let mut agent = Self {
-            executors: Arc::new(Executors::new(settings, host)),
+            world,
+            steps,
             parallel_checks: config.parallel_checks.max(1),
             offline: Offline::new(store.poll_interval(), Instant::now().into_std()),
             store,
@@ -309,6 +311,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
             events,
             session: None,
             outbox: VecDeque::new(),
+            telling_lost: 0,
             reported: Reported::default(),
             snapshot,
             watching: None,
@@ -342,6 +345,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         let (to_agent, events) = session::events();
         self.events = events;
         let connector = Connector {
+            world: self.world.clone(),
             target: self.target.clone(),
             hello: self.hello.clone(),
             snapshot: self.snapshot.subscribe(),
@@ -425,10 +429,6 @@ async fn send_next(
         }
     }
     Some(())
-}
-
-fn now() -> Timestamp {
-    SystemTime::now().into()
 }
 
 mod hearing;

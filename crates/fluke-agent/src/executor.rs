@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::host::{Host, users};
 use crate::state::processing::Applied;
+use crate::world::Steps;
 
 mod mise;
 mod shell;
@@ -98,9 +99,10 @@ impl Executors {
     pub fn supported() -> Vec<String> {
         ["mise", "shell", "systemd"].map(str::to_owned).to_vec()
     }
+}
 
-    /// Tells whether a step holds.
-    pub async fn check(&self, step: &Step) -> Verdict {
+impl Steps for Executors {
+    async fn check(&self, step: &Step) -> Verdict {
         if let Some(reason) = self.refusal(step) {
             return Verdict::Error { reason };
         }
@@ -113,11 +115,7 @@ impl Executors {
         }
     }
 
-    /// Tells of many steps of a snapshot, `at_once` at a time, each on a task of its own: starting
-    /// a process takes a thread for a moment, and there may be several.
-    ///
-    /// Dropping the future ends every check that is under way.
-    pub async fn check_all(
+    async fn check_all(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         steps: &[StepIndex],
@@ -153,6 +151,33 @@ impl Executors {
         steps.iter().map(|step| (*step, found.remove(step).unwrap_or_else(bug))).collect()
     }
 
+    async fn apply(&self, step: &Step, drift: &Drift) -> Applied {
+        if let Some(reason) = self.refusal(step) {
+            return Applied::Failed(Output::from_text(reason));
+        }
+        let within = self.time_for(step);
+        match &step.spec {
+            ExecutorSpec::Mise(spec) => self.mise.apply(spec, drift, within).await,
+            ExecutorSpec::Shell(spec) => self.shell.apply(spec, drift, within).await,
+            ExecutorSpec::Systemd(spec) => self.systemd.apply(spec, drift, within).await,
+            ExecutorSpec::Unknown => Applied::Failed(Output::from_text(self.absence(step))),
+        }
+    }
+
+    fn watch(&self, step: &Step) -> Option<LookAgain> {
+        if self.refusal(step).is_some() {
+            return None;
+        }
+        match &step.spec {
+            ExecutorSpec::Mise(spec) => self.mise.watch(spec),
+            ExecutorSpec::Shell(spec) => self.shell.watch(spec),
+            ExecutorSpec::Systemd(spec) => self.systemd.watch(spec),
+            ExecutorSpec::Unknown => None,
+        }
+    }
+}
+
+impl Executors {
     /// Tells of steps that are units, all at once.
     async fn check_units(
         &self,
@@ -177,41 +202,6 @@ impl Executors {
         }
         found.extend(asked.into_iter().zip(self.systemd.check_all(&specs, within).await));
         found
-    }
-
-    /// Tells whether a step of a snapshot holds.
-    pub async fn check_at(&self, snapshot: &Snapshot, index: StepIndex) -> Verdict {
-        match snapshot.step(index) {
-            Some((_, step)) => self.check(step).await,
-            None => Verdict::Error { reason: "there is no such step".to_owned() },
-        }
-    }
-
-    /// Makes a step hold that has drifted.
-    pub async fn apply(&self, step: &Step, drift: &Drift) -> Applied {
-        if let Some(reason) = self.refusal(step) {
-            return Applied::Failed(Output::from_text(reason));
-        }
-        let within = self.time_for(step);
-        match &step.spec {
-            ExecutorSpec::Mise(spec) => self.mise.apply(spec, drift, within).await,
-            ExecutorSpec::Shell(spec) => self.shell.apply(spec, drift, within).await,
-            ExecutorSpec::Systemd(spec) => self.systemd.apply(spec, drift, within).await,
-            ExecutorSpec::Unknown => Applied::Failed(Output::from_text(self.absence(step))),
-        }
-    }
-
-    /// Tells when a step is worth another look, where that can be told.
-    pub fn watch(&self, step: &Step) -> Option<LookAgain> {
-        if self.refusal(step).is_some() {
-            return None;
-        }
-        match &step.spec {
-            ExecutorSpec::Mise(spec) => self.mise.watch(spec),
-            ExecutorSpec::Shell(spec) => self.shell.watch(spec),
-            ExecutorSpec::Systemd(spec) => self.systemd.watch(spec),
-            ExecutorSpec::Unknown => None,
-        }
     }
 
     fn time_for(&self, step: &Step) -> Duration {

@@ -60,6 +60,9 @@ pub struct Journal {
 struct Header {
     next: RecordId,
     open: Option<Record>,
+    /// Records that were dropped, and the server does not know of.
+    #[serde(default)]
+    lost: u64,
 }
 
 /// A line that says: up to here everything is safe with the server.
@@ -101,7 +104,7 @@ impl Journal {
             Fact::Ended { .. } => self.open = None,
             Fact::PassedOver { .. } => {}
         }
-        self.next = RecordId(record.id.0 + 1);
+        self.next = RecordId(record.id.0.saturating_add(1));
         self.bytes += weight(&record);
         self.records.push_back(record);
         while self.records.len() > MAX_RECORDS || (self.bytes > MAX_BYTES && self.records.len() > 1)
@@ -137,9 +140,14 @@ impl Journal {
         self.records.get(self.records.binary_search_by_key(&id, |record| record.id).ok()?)
     }
 
-    /// How many records were dropped unseen since the last time this was asked.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
+    /// How many records were dropped that the server has not been told of.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.lost = 0;
     }
 
     /// Ends an apply that was under way when the agent last ended.
@@ -164,6 +172,16 @@ impl Journal {
         }))
     }
 
+    /// The number of the next record.
+    pub fn next(&self) -> RecordId {
+        self.next
+    }
+
+    /// Leaves out so many numbers.
+    pub fn skip_by(&mut self, numbers: u64) {
+        self.next = RecordId(self.next.0.saturating_add(numbers));
+    }
+
     /// Counts on from `id` at least: numbers that may have been used are not used again.
     pub fn skip_to(&mut self, id: RecordId) {
         self.next = self.next.max(id);
@@ -177,7 +195,7 @@ impl Journal {
     /// All of it, as a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let next = self.records.front().map_or(self.next, |first| first.id);
-        let mut bytes = line(&Header { next, open: self.open.clone() });
+        let mut bytes = line(&Header { next, open: self.open.clone(), lost: self.lost });
         self.records.iter().for_each(|record| bytes.extend(line(record)));
         bytes
     }
@@ -200,6 +218,7 @@ impl Journal {
             }
             rest = &rest[end + 1..];
         }
+        journal.lost = journal.lost.saturating_add(header.lost);
         Some((journal, condition))
     }
 

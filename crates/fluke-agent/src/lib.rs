@@ -16,6 +16,7 @@ pub mod journal;
 mod session;
 pub mod state;
 pub mod store;
+pub mod world;
 
-pub use agent::{AgentConfig, AgentError, AgentStatus, Ending, run, run_until};
+pub use agent::{AgentConfig, AgentError, AgentStatus, Ending, run, run_in, run_until};
 pub use executor::Allow;

@@ -8,16 +8,18 @@
 //! ```
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::id::Hash256;
 use fluke_model::message::{Hello, ToAgent, ToServer, Welcome};
-use fluke_wire::client::{ConnectError, Incoming, Outgoing, Session, Target, connect};
+use fluke_wire::client::{ConnectError, Incoming, Outgoing, Session, Target};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 mod pause;
 
+use crate::world::World;
 use pause::Pauses;
 
 /// How many messages may wait for the network, or for the agent.
@@ -47,7 +49,9 @@ pub(crate) enum Event {
 }
 
 /// What connecting takes.
-pub(crate) struct Connector {
+pub(crate) struct Connector<W> {
+    /// Where the server is to be found.
+    pub(crate) world: Arc<W>,
     /// Whom to connect to.
     pub(crate) target: Target,
     /// What to say first, but for the snapshot and the session before.
@@ -74,7 +78,8 @@ pub(crate) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
 }
 
 /// Keeps a session open until the agent is gone.
-pub(crate) async fn run(connector: Connector) {
+pub(crate) async fn run<W: World>(connector: Connector<W>) {
+    let Connector { world, .. } = &connector;
     let mut pauses = Pauses::default();
     let mut logged = String::new();
     // In memory only: on disk it would be in every copy of the disk.
@@ -85,7 +90,7 @@ pub(crate) async fn run(connector: Connector) {
         }
         let snapshot = *connector.snapshot.borrow();
         let hello = Hello { snapshot, previous, ..connector.hello.clone() };
-        let event = match connect(&connector.target, hello).await {
+        let event = match world.connect(&connector.target, hello).await {
             Ok(session) => {
                 logged.clear();
                 let began = Instant::now();
@@ -110,14 +115,14 @@ pub(crate) async fn run(connector: Connector) {
             Err(error) => {
                 let reason = told(&error);
                 let refused = is_refusal(&error);
-                let retry = pauses.next(refused);
+                let retry = pauses.next(refused, world.random());
                 note(&mut logged, &reason, refused, retry);
                 Event::Failed { reason, refused, retry }
             }
         };
         let pause = match &event {
             Event::Failed { retry, .. } => *retry,
-            _ => pauses.next(false),
+            _ => pauses.next(false, world.random()),
         };
         if connector.events.send(event).await.is_err() {
             return;
@@ -153,6 +158,7 @@ async fn talk(session: Session, events: &mpsc::Sender<Event>) -> End {
     }
     // Neither waits for the other: a network that takes nothing does not keep us from hearing.
     let end = tokio::select! {
+        biased;
         end = hear(&mut incoming, events, heartbeat) => end,
         end = speak(&outgoing, from_agent, heartbeat) => end,
     };
@@ -195,10 +201,12 @@ async fn speak(
     let mut beats = interval_at(Instant::now() + heartbeat, heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // Both branches are cancel-safe.
+        // Both branches are cancel-safe. The beat comes first: it is rare, and must not wait behind
+        // an agent that has a lot to say.
         let message = tokio::select! {
-            message = from_agent.recv() => message,
+            biased;
             _ = beats.tick() => Some(ToServer::Heartbeat),
+            message = from_agent.recv() => message,
         };
         let Some(message) = message else { return End::AgentLeft };
         if outgoing.send(message).await.is_err() {

@@ -33,6 +33,8 @@ use crate::state::Held;
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 /// Below this a journal is not worth rewriting.
 const WORTH_REWRITING: u64 = 256 * 1024;
+/// How many numbers of records are set apart at once: more than a full disk ever leaves unwritten.
+const SET_APART: u64 = 1 << 20;
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +74,8 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    _lock: Option<Flock<File>>,
-    instance: InstanceId,
+    lock: Option<Flock<File>>,
+    identity: Identity,
     held: Option<Arc<Held>>,
     settings: Settings,
     journal: Journal,
@@ -102,6 +104,10 @@ struct Unwritten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     instance: InstanceId,
+    /// No record has this number or a higher one. Kept apart from the journal, so that numbers
+    /// never go back when it is lost, or a full disk did not take all of it: a server takes what
+    /// has an old number for known.
+    unused: RecordId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,20 +125,20 @@ impl Store {
             Err(error) if is_no_room(&error) => None,
             Err(error) => return Err(unusable(error)),
         };
-        let identity: Option<Identity> = load(&dir.join("identity.json"));
-        let instance = match identity {
-            Some(identity) => identity.instance,
-            None => InstanceId(random()?),
+        let known: Option<Identity> = load(&dir.join("identity.json"));
+        let identity = match known {
+            Some(identity) => identity,
+            None => Identity { instance: InstanceId(random()?), unused: RecordId(1) },
         };
         let left_behind = read_or_set_aside(&dir.join("run"));
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
-        let mut journal = load_journal(&dir.join("journal"), identity.is_some(), now);
+        let mut journal = load_journal(&dir.join("journal"), identity.unused);
         journal.close_open(now);
         let mut store = Self {
             dir: dir.to_owned(),
-            _lock: lock,
-            instance,
+            lock,
+            identity,
             held,
             settings: settings.unwrap_or(Settings { poll_interval_ms: millis(DEFAULT_POLL) }),
             journal,
@@ -140,14 +146,15 @@ impl Store {
             left_behind: left_behind.and_then(|mark| String::from_utf8(mark).ok()),
             file: None,
             file_size: 0,
-            unwritten: Unwritten {
-                identity: identity.is_none(),
-                journal: true,
-                ..Unwritten::default()
-            },
+            unwritten: Unwritten { journal: true, ..Unwritten::default() },
             warned: false,
         };
+        store.set_numbers_apart();
         store.write();
+        if store.unwritten.identity {
+            // No numbers are set apart on disk for this run: the next must not repeat its own.
+            store.journal.skip_by(now.0);
+        }
         Ok(store)
     }
 
@@ -158,7 +165,7 @@ impl Store {
 
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
-        self.instance
+        self.identity.instance
     }
 
     /// The mark of commands that an agent which did not end in order may have left.
@@ -214,17 +221,21 @@ impl Store {
 
     /// Takes a record down; it is on disk when this returns, if there is one to be had.
     pub fn record(&mut self, entry: Entry) -> RecordId {
+        self.set_numbers_apart();
+        let lost = self.journal.lost();
         let record = self.journal.add(entry);
         let id = record.id;
         let line = journal::line(record);
         match self.file.as_mut().map(|file| files::append(file, &line)) {
             Some(Ok(())) => self.file_size += line.len() as u64,
+            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => self.make_anew(),
             // A file that may have taken half a line must not take another one.
             None | Some(Err(_)) => self.unwritten.journal = true,
         }
-        let lost = self.journal.take_lost();
-        if lost > 0 {
-            tracing::warn!(lost, "too many records for a server that is away: the oldest are gone");
+        if self.journal.lost() > lost && lost == 0 {
+            tracing::warn!(
+                "too many records for a server that is away: the oldest go, and are counted"
+            );
         }
         self.tidy();
         id
@@ -238,6 +249,17 @@ impl Store {
     /// One of them.
     pub fn unacknowledged_record(&self, id: RecordId) -> Option<&Record> {
         self.journal.get(id)
+    }
+
+    /// How many records were dropped that the server does not know of.
+    pub fn lost(&self) -> u64 {
+        self.journal.lost()
+    }
+
+    /// The server knows how many were dropped.
+    pub fn told_lost(&mut self) {
+        self.journal.told_lost();
+        self.unwritten.journal = true;
     }
 
     /// Forgets records that are safe with the server.
@@ -260,7 +282,12 @@ impl Store {
 
     /// Writes what is only in memory. Says once that it cannot be, and once that it can again.
     pub fn write(&mut self) {
-        match self.try_write() {
+        let mut written = self.try_write();
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.make_anew();
+            written = self.try_write();
+        }
+        match written {
             Ok(()) if std::mem::take(&mut self.warned) => {
                 tracing::info!(dir = %self.dir.display(), "state can be written again");
             }
@@ -268,9 +295,36 @@ impl Store {
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
                     let dir = self.dir.display();
-                    tracing::warn!(%dir, %error, "state is kept in memory: it cannot be written");
+                    tracing::warn!(
+                        %dir, %error,
+                        "state cannot be written: it is kept in memory, where a restart loses it; \
+                         look at the disk"
+                    );
                 }
             }
+        }
+    }
+
+    /// Somebody removed the directory, or what is in it: all of it is to be written again.
+    fn make_anew(&mut self) {
+        if !self.warned {
+            tracing::warn!(dir = %self.dir.display(), "state was removed; it is written anew");
+        }
+        let snapshot = self.held.is_some();
+        self.unwritten =
+            Unwritten { identity: true, snapshot, settings: true, journal: true, run: true };
+        self.file = None;
+        // Only then can it be locked again. A disk that does not take it says so in a moment.
+        self.lock = None;
+        let made = files::private_dir(&self.dir);
+        self.lock = made.and_then(|()| files::lock(&self.dir.join("lock"))).ok().flatten();
+    }
+
+    /// Sets numbers apart for the next records, many at a time.
+    fn set_numbers_apart(&mut self) {
+        if self.journal.next() >= self.identity.unused {
+            self.identity.unused = RecordId(self.journal.next().0.saturating_add(SET_APART));
+            self.unwritten.identity = true;
         }
     }
 
@@ -287,8 +341,7 @@ impl Store {
     fn try_write(&mut self) -> io::Result<()> {
         let Self { dir, unwritten, .. } = self;
         if unwritten.identity {
-            let identity = Identity { instance: self.instance };
-            files::replace(&dir.join("identity.json"), &to_json(&identity)?)?;
+            files::replace(&dir.join("identity.json"), &to_json(&self.identity)?)?;
             unwritten.identity = false;
         }
         if unwritten.run {
@@ -332,24 +385,23 @@ fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
     }
 }
 
-/// Reads the journal, or begins one that repeats no number of an earlier one.
-fn load_journal(path: &Path, known: bool, now: Timestamp) -> Journal {
-    let unused = RecordId(if known { now.0 } else { 1 });
-    let Some(content) = read_or_set_aside(path) else {
-        return Journal::starting_at(unused);
-    };
-    match Journal::parse(&content) {
-        Some((journal, Condition::Sound | Condition::CutOff)) => journal,
-        Some((mut journal, Condition::Damaged)) => {
+/// Reads the journal, or begins one; either way it repeats no number that may have been used.
+fn load_journal(path: &Path, unused: RecordId) -> Journal {
+    let content = read_or_set_aside(path);
+    let mut journal = match content.as_deref().map(Journal::parse) {
+        None => Journal::starting_at(unused),
+        Some(Some((journal, Condition::Sound | Condition::CutOff))) => journal,
+        Some(Some((journal, Condition::Damaged))) => {
             set_aside(path, "some of its records cannot be read");
-            journal.skip_to(unused);
             journal
         }
-        None => {
+        Some(None) => {
             set_aside(path, "not even its first line can be read");
             Journal::starting_at(unused)
         }
-    }
+    };
+    journal.skip_to(unused);
+    journal
 }
 
 fn read_or_set_aside(path: &Path) -> Option<Vec<u8>> {

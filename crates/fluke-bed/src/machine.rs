@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("util-linux", "/usr/bin/nsenter"),
     ("tar", "/bin/tar"),
     ("git", "/usr/bin/git"),
+    ("faketime", "/usr/bin/faketime"),
 ];
 
 /// Set to `never` to have nothing installed and no image built: what is there must do.

@@ -93,6 +93,11 @@ pub enum ToServer {
         /// Which steps.
         steps: Vec<StepIndex>,
     },
+    /// Records were dropped, because too many waited for a server that was away.
+    Lost {
+        /// How many.
+        records: u64,
+    },
 }
 
 /// From server to agent.

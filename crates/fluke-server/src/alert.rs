@@ -16,6 +16,12 @@ pub use delivery::{AlertCounts, AlertSettings, Alerter, AlerterError};
 /// The longest reason that an alert carries, in bytes; the events have all of it.
 const MAX_REASON: usize = 2048;
 
+/// Where alerts go. Never blocks, never fails.
+pub trait AlertSink: Send + Sync {
+    /// Takes `alert`, to be delivered behind the caller's back.
+    fn send(&self, alert: Alert);
+}
+
 /// Something that people are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {

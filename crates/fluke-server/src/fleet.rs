@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::{Hello, Welcome};
-use fluke_model::time::Timestamp;
 use fluke_wire::Refusal;
 use fluke_wire::server::Entry;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
+use crate::clock::Clock;
 use crate::events::EventLog;
 use crate::outlets::Outlets;
-use crate::reconcile::Now;
 use crate::registry::{ClaimError, Registry, Seat};
 use crate::session::Session;
 use crate::source::Desired;
@@ -48,6 +47,8 @@ pub struct Fleet {
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// What time it is.
+    pub clock: Clock,
     /// Held by every session until it has said all it has to say; nothing is ever sent.
     pub open: mpsc::Sender<Infallible>,
 }
@@ -116,6 +117,7 @@ impl fluke_wire::server::Fleet for Fleet {
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
+            clock: self.clock.clone(),
         };
         let open = self.open.clone();
         let run = move |link| {
@@ -150,7 +152,7 @@ impl Fleet {
         let until = TokioInstant::now() + DECIDED_WITHIN;
         loop {
             let valid = |label: Option<&str>| self.trust.has_label(label);
-            let (label, now) = (grant.label(), Now::read());
+            let (label, now) = (grant.label(), self.clock.read());
             let claimed = self.registry.claim(hello, id, label, valid, self.poll_interval, now);
             let Err(ClaimError::Contested { name, by }) = claimed else { return claimed };
             match self.look_at(&name, by, until).await {
@@ -204,7 +206,7 @@ impl Fleet {
     }
 
     fn refused(&self, hello: Option<&Hello>, from: Option<SocketAddr>, why: &str) {
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = self.clock.read().wall;
         let from = from.map_or("an unknown address".to_string(), |from| from.to_string());
         // A stranger's name is not an agent's: it goes into the text, not into the agent's history.
         let name = hello.map(|hello| format!(" as `{}`", hello.name)).unwrap_or_default();

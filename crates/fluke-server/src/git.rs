@@ -306,6 +306,9 @@ impl Mirror {
     ) -> Result<Finished, GitError> {
         tracing::debug!(operation, remote = %self.config.url, "running git");
         self.program.run(arguments, limit).await.map_err(|error| match error {
+            RunError::Start(error) if is_no_room(&error) => {
+                GitError::NoRoom { reason: error.to_string() }
+            }
             RunError::Start(error) => GitError::NoGit { reason: error.to_string() },
             RunError::TooLong => {
                 GitError::Timeout { remote: self.config.url.clone(), after: limit }
@@ -389,6 +392,12 @@ impl Mirror {
     pub(crate) fn damaged(&self, detail: impl Into<String>) -> GitError {
         GitError::Mirror { directory: self.directory(), detail: detail.into() }
     }
+}
+
+/// Whether a process could not be started for want of processes, descriptors or memory.
+fn is_no_room(error: &std::io::Error) -> bool {
+    use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
+    matches!(error.raw_os_error(), Some(EAGAIN | EMFILE | ENFILE | ENOMEM))
 }
 
 #[cfg(test)]

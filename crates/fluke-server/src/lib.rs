@@ -13,6 +13,7 @@ pub mod git;
 pub mod source;
 pub mod webhook;
 
+pub mod clock;
 mod complaints;
 pub mod fleet;
 pub mod reconcile;

@@ -6,7 +6,7 @@ use fluke_model::id::AgentName;
 use fluke_model::message::ToAgent;
 use fluke_model::time::Timestamp;
 
-use crate::alert::Alerter;
+use crate::alert::AlertSink;
 use crate::changes::{Change, Changes};
 use crate::events::EventSink;
 use crate::reconcile::Effect;
@@ -18,7 +18,7 @@ pub struct Outlets {
     /// What happened.
     pub events: Arc<dyn EventSink>,
     /// Whom to tell, if anybody.
-    pub alerter: Option<Arc<Alerter>>,
+    pub alerts: Option<Arc<dyn AlertSink>>,
     /// Who asked.
     pub reconciles: Arc<Reconciles>,
     /// Who watches.
@@ -27,7 +27,7 @@ pub struct Outlets {
 
 impl Outlets {
     /// Hands everything on but what is to be sent to the agent, which is given back.
-    pub fn take(&self, agent: &AgentName, effects: Vec<Effect>) -> Vec<ToAgent> {
+    pub fn take(&self, agent: &AgentName, effects: Vec<Effect>, now: Timestamp) -> Vec<ToAgent> {
         let mut messages = Vec::new();
         let mut changed = false;
         for effect in effects {
@@ -41,11 +41,10 @@ impl Outlets {
                     self.events.record(event);
                 }
                 Effect::Alert(alert) => {
-                    self.alerter.iter().for_each(|alerter| alerter.send(alert.clone()));
+                    self.alerts.iter().for_each(|alerts| alerts.send(alert.clone()));
                 }
                 Effect::Progress { id, progress } => {
                     changed = true;
-                    let now = Timestamp::from(std::time::SystemTime::now());
                     self.reconciles.note(&id, agent, progress, now);
                 }
             }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId, TaskName};
-use fluke_model::message::{Hello, RecordId, Scope, ToAgent, ToServer};
+use fluke_model::message::{Hello, Record, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::time::Timestamp;
@@ -45,13 +45,6 @@ pub struct Now {
     pub instant: Instant,
     /// What people read.
     pub wall: Timestamp,
-}
-
-impl Now {
-    /// Reads the clocks; only the doing side calls this.
-    pub fn read() -> Self {
-        Self { instant: Instant::now(), wall: Timestamp::from(std::time::SystemTime::now()) }
-    }
 }
 
 /// What a host should be, and which commit says so.
@@ -155,6 +148,10 @@ pub struct Machine {
     waiting: Waiting,
     next_poll: Option<Instant>,
     newest_record: RecordId,
+    /// The apply that began and has not ended, as far as the agent told.
+    under_way: Option<Box<Record>>,
+    /// As `last_seen`, by the clock that never jumps.
+    heard: Instant,
     /// The snapshot that cannot be sent, and why.
     unsendable: Option<(Hash256, Box<str>)>,
 }
@@ -221,6 +218,8 @@ impl Machine {
             waiting: Waiting::default(),
             next_poll: None,
             newest_record: RecordId(0),
+            under_way: None,
+            heard: now.instant,
             unsendable: None,
         }
     }
@@ -247,12 +246,12 @@ impl Machine {
 
     /// Notes that the agent is alive.
     pub fn seen(&mut self, now: Now) {
-        self.last_seen = now.wall;
+        (self.last_seen, self.heard) = (now.wall, now.instant);
     }
 
-    /// When the machine was last heard of.
-    pub fn last_seen(&self) -> Timestamp {
-        self.last_seen
+    /// How long nothing was heard of the agent.
+    pub fn silent_for(&self, now: Now) -> Duration {
+        now.instant.saturating_duration_since(self.heard)
     }
 
     /// Takes a manual reconcile, which the next step begins or queues; false if too many wait.
@@ -301,8 +300,9 @@ impl Machine {
         effects: &mut Vec<Effect>,
     ) {
         if self.hello.instance != hello.instance {
-            // Another installation under this name counts its records anew.
+            // Another installation under this name counts its records anew, and knows of no others.
             self.newest_record = RecordId(0);
+            self.close_under_way(now, effects);
         }
         let held = hello.snapshot;
         self.hello = hello;
@@ -328,7 +328,11 @@ impl Machine {
         effects.push(Effect::Record(event));
         let phase = std::mem::replace(&mut self.phase, Phase::Resting);
         let under_way = match phase {
-            Phase::Checking { cycle, .. } | Phase::Applying { cycle, .. } => cycle.request,
+            Phase::Applying { cycle, tasks, .. } => {
+                self.settle_what_ended(tasks, now, effects);
+                cycle.request
+            }
+            Phase::Checking { cycle, .. } => cycle.request,
             Phase::Resting => None,
         };
         for request in under_way.into_iter().chain(std::mem::take(&mut self.waiting).requests) {
@@ -432,10 +436,22 @@ impl Machine {
         self.seen(now);
         match message {
             ToServer::Hello(_) | ToServer::Heartbeat => {}
-            ToServer::Checked(checked) => self.checked(checked, now, effects),
+            ToServer::Checked(checked) => {
+                // Agents check when nothing is under way, and tell first what they know of before.
+                self.close_under_way(now, effects);
+                self.checked(checked, now, effects);
+            }
             ToServer::Record(record) => self.recorded(record, now, effects),
             ToServer::Finished { instruction } => self.finished(instruction, now, effects),
             ToServer::LookAgain { snapshot, steps } => self.look_again(snapshot, steps),
+            ToServer::Lost { records } => {
+                let mut event = self.event(EventKind::EventsLost, now);
+                event.output = Some(format!(
+                    "{records} records of this host were lost: too many waited for a server that \
+                     was away. The host was looked after all the while."
+                ));
+                effects.push(Effect::Record(event));
+            }
         }
     }
 

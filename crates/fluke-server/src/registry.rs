@@ -134,11 +134,15 @@ impl Registry {
         Ok((seat, nudged))
     }
 
-    /// Tells when a session's agent was last heard, until it ends; none if it has ended.
+    /// Tells when a session's agent was last heard, until it ends; none if it has ended. The
+    /// session is made to say something: a host that was rebooted since answers that it knows of no
+    /// such connection, which ends it.
     pub fn hears_of(&self, name: &str, session: SessionId) -> Option<watch::Receiver<Instant>> {
         let seat = self.find(name)?;
         let inner = seat.lock();
         let holder = inner.holder.as_ref().filter(|holder| holder.session == session)?;
+        // A nudge that is still waiting will do.
+        let _ = holder.nudge.try_send(());
         Some(holder.heard.subscribe())
     }
 
@@ -243,7 +247,7 @@ impl Seat {
 
     fn is_worth_keeping(&self, now: Now) -> bool {
         let inner = self.lock();
-        inner.holder.is_some() || now.wall.since(inner.machine.last_seen()) < REMEMBERED
+        inner.holder.is_some() || inner.machine.silent_for(now) < REMEMBERED
     }
 
     /// Forgets what is known of the agent, whose machine failed; one cycle tells it again.

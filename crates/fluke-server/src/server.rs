@@ -13,8 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::alert::{AlertSettings, Alerter, AlerterError};
+use crate::alert::{AlertSettings, AlertSink, Alerter, AlerterError};
 use crate::changes::{Change, Changes};
+use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::redis::{RedisSettings, RedisStore};
 use crate::events::{EventLog, EventStore, QueueBounds};
@@ -182,7 +183,7 @@ impl Server {
             desired: handle.desired.clone(),
             outlets: Outlets {
                 events: events.clone(),
-                alerter: alerter.clone(),
+                alerts: alerter.clone().map(|alerter| alerter as Arc<dyn AlertSink>),
                 reconciles: reconciles.clone(),
                 changes: changes.clone(),
             },
@@ -190,6 +191,7 @@ impl Server {
             poll_interval: settings.poll_interval,
             heartbeat: settings.heartbeat,
             stopping: stopped.clone(),
+            clock: Clock::default(),
             open,
         };
         let pushes = handle.clone();

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::changes::Change;
+use crate::clock::Clock;
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
@@ -45,6 +46,8 @@ pub struct Session {
     pub heartbeat: Duration,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 /// Why a session came to its end.
@@ -80,12 +83,13 @@ impl Session {
             End::Failed => link.close(Refusal::Invalid(why.clone())),
             End::Lost(_) | End::Replaced => {}
         }
+        let now = self.clock.read();
         let leave = || {
-            let left = self.seat.step(self.id, Input::Disconnected { why }, Now::read());
-            left.map(|(effects, _)| self.record(effects))
+            let left = self.seat.step(self.id, Input::Disconnected { why }, now);
+            left.map(|(effects, _)| self.record(effects, now))
         };
         if catch_unwind(AssertUnwindSafe(leave)).is_err() {
-            self.seat.start_anew(self.id, Now::read());
+            self.seat.start_anew(self.id, now);
         }
     }
 
@@ -102,9 +106,31 @@ impl Session {
                 Ok(wake) => wake,
                 Err(end) => return end,
             };
-            // Every branch is cancel-safe: receivers and watches lose nothing when dropped.
+            // Every branch is cancel-safe: receivers and watches lose nothing when dropped. What is
+            // rare comes first, so that an agent with a lot to say cannot keep it waiting; silence
+            // comes last, since what was said and not yet read is none.
             input = loop {
                 tokio::select! {
+                    biased;
+                    () = stopped(&mut self.stopping) => return End::Stopping,
+                    nudge = self.nudged.recv() => match nudge {
+                        Some(()) => {
+                            beat.reset_immediately();
+                            break Input::Wake;
+                        }
+                        None => return End::Replaced,
+                    },
+                    changed = self.desired.changed() => match (changed, self.wanted()) {
+                        (Ok(()), Some(wanted)) => break Input::Wanted(wanted),
+                        (Ok(()), None) => {}
+                        (Err(_), _) => return End::Stopping,
+                    },
+                    _ = beat.tick() => {
+                        if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
+                            return End::Lost("the agent does not read".into());
+                        }
+                    }
+                    () = at(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
                             silent_at = TokioInstant::now() + patience;
@@ -113,26 +139,10 @@ impl Session {
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
                         Err(error) => return End::Lost(error.to_string()),
                     },
-                    nudge = self.nudged.recv() => match nudge {
-                        Some(()) => break Input::Wake,
-                        None => return End::Replaced,
-                    },
-                    changed = self.desired.changed() => match (changed, self.wanted()) {
-                        (Ok(()), Some(wanted)) => break Input::Wanted(wanted),
-                        (Ok(()), None) => {}
-                        (Err(_), _) => return End::Stopping,
-                    },
-                    () = at(wake) => break Input::Wake,
-                    _ = beat.tick() => {
-                        if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
-                            return End::Lost("the agent does not read".into());
-                        }
-                    }
                     () = sleep_until(silent_at) => {
                         let seconds = patience.as_secs();
                         return End::Lost(format!("nothing heard of the agent for {seconds} s"));
                     }
-                    () = stopped(&mut self.stopping) => return End::Stopping,
                 }
             };
         }
@@ -154,14 +164,15 @@ impl Session {
         let mut wake = None;
         while let Some(input) = next.take() {
             let is_news = changes_what_is_known(&input);
-            let Some((effects, deadline)) = self.seat.step(self.id, input, Now::read()) else {
+            let now = self.clock.read();
+            let Some((effects, deadline)) = self.seat.step(self.id, input, now) else {
                 return Err(End::Replaced);
             };
             wake = deadline;
             if is_news {
                 self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
             }
-            let unsendable = self.send(self.record(effects), link, patience).await?;
+            let unsendable = self.send(self.record(effects, now), link, patience).await?;
             next = unsendable.map(|why| Input::Unsendable { why });
         }
         Ok(wake)
@@ -191,7 +202,7 @@ impl Session {
     }
 
     /// Does everything but the sending; gives back what is to be sent.
-    fn record(&self, mut effects: Vec<Effect>) -> Vec<ToAgent> {
+    fn record(&self, mut effects: Vec<Effect>, now: Now) -> Vec<ToAgent> {
         for effect in &mut effects {
             if let Effect::Record(event) = effect
                 && event.kind == EventKind::AgentConnected
@@ -199,7 +210,7 @@ impl Session {
                 event.by = Some(self.token.clone());
             }
         }
-        self.outlets.take(&self.hello.name, effects)
+        self.outlets.take(&self.hello.name, effects, now.wall)
     }
 }
 

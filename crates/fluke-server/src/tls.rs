@@ -98,7 +98,7 @@ pub enum TlsError {
         key: PathBuf,
     },
     /// Past its time.
-    #[error("the certificate in {} expired on {until}; replace it", .file.display())]
+    #[error("the certificate in {} expired on {until}; replace it, or set this machine's clock", .file.display())]
     Expired {
         /// Which file.
         file: PathBuf,
@@ -260,7 +260,7 @@ impl Certificates {
 
     fn newer(&self) -> Result<Option<(Arc<CertifiedKey>, Validity)>, TlsError> {
         match &self.origin {
-            Origin::Own(ca) if ca.is_due(&self.current().validity) => ca.issue().map(Some),
+            Origin::Own(ca) if ca.is_due(&self.current().validity, now()) => ca.issue().map(Some),
             Origin::Own(_) => Ok(None),
             Origin::Files(files) => {
                 let stamp = stamp(files);

@@ -2,6 +2,7 @@
 
 mod error;
 mod first_bytes;
+mod tether;
 mod tls;
 mod url;
 
@@ -38,6 +39,7 @@ use crate::proto::{AgentMessage, ServerMessage, agent_message, server_message};
 use crate::sequence::Sequence;
 use crate::{MAX_TO_AGENT, MAX_TO_SERVER};
 use first_bytes::{FirstBytes, Noting};
+use tether::{Tether, tether};
 use tls::HandshakeFailure;
 
 /// How long it may take from the first packet to the server's welcome.
@@ -194,6 +196,7 @@ async fn greet<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     bearer.set_sensitive(true);
     request.metadata_mut().insert("authorization", bearer);
 
+    let (io, tether) = tether(io);
     let channel = open_http2(io, &target.url).await.map_err(|status| failed(&status))?;
     let mut client = FleetClient::new(channel)
         .max_decoding_message_size(MAX_TO_AGENT)
@@ -210,7 +213,7 @@ async fn greet<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             stream,
             sequence: Sequence::after_greeting(session),
             skipped: 0,
-            _connection: client,
+            _connection: (client, tether),
         },
     })
 }
@@ -308,7 +311,7 @@ pub struct Incoming {
     stream: Streaming<ServerMessage>,
     sequence: Sequence,
     skipped: u64,
-    _connection: FleetClient<Channel>,
+    _connection: (FleetClient<Channel>, Tether),
 }
 
 impl Incoming {

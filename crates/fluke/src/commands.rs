@@ -16,7 +16,7 @@ pub mod validate;
 
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix;
 
 use crate::cli::{Cli, Colour, Command, Format, Global};
@@ -25,6 +25,11 @@ use crate::client::{Access, Client};
 use crate::document::{Document, yaml};
 use crate::failure::Failure;
 use crate::screen::{self, Style};
+
+/// How many things that block are done at once.
+const BLOCKING_THREADS: usize = 16;
+/// Longer than any process lives.
+const FOR_GOOD: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Result<(), Failure> {
@@ -85,8 +90,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// One thread is plenty for a client, and for an agent that waits for other processes.
 fn in_one_thread<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = started(runtime)?;
+    let runtime = started(Builder::new_current_thread())?;
     let result = runtime.block_on(command);
     // A name that is still being looked up must not hold up the end.
     runtime.shutdown_timeout(LAST_MOMENT);
@@ -95,12 +99,25 @@ fn in_one_thread<T>(command: impl Future<Output = Result<T, Failure>>) -> Result
 
 /// All cores, for a server.
 fn in_threads(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    started(runtime)?.block_on(command)
+    started(Builder::new_multi_thread())?.block_on(command)
 }
 
-fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failure> {
-    runtime.map_err(|error| Failure::new("could not start the runtime").because(&error))
+/// A runtime whose threads for blocking work stay, from the first one on: where a host has run out
+/// of processes there is no new one to be had, and a runtime that has none at all panics.
+fn started(mut builder: Builder) -> Result<Runtime, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new("could not start the threads that fluke needs")
+            .because(&error)
+            .help("look at this host's memory and process limit (`ulimit -u`, `TasksMax=`)")
+    };
+    // The runtime would panic over it.
+    std::thread::Builder::new().spawn(|| ()).map_err(failed)?;
+    builder.enable_all().max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(FOR_GOOD);
+    let runtime = builder.build().map_err(failed)?;
+    let first = runtime.spawn_blocking(|| ());
+    // It does nothing that could fail.
+    let _ = runtime.block_on(first);
+    Ok(runtime)
 }
 
 /// What the system tells a process that runs until it is told to stop.

@@ -6,6 +6,7 @@ mod hosts {
     mod faults;
     mod joining;
     mod packaging;
+    mod resources;
     mod support;
     mod systemd;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<S: Fn(AgentStatus)> Agent<S> {
+impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn heard(&mut self, event: Event) {
         match event {
             Event::Connecting => self.tell(AgentStatus::Connecting),
@@ -20,7 +20,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 tracing::info!(server, records = self.store.unacknowledged().len(), "connected");
                 self.tell(AgentStatus::Connected { server_version: welcome.version });
                 self.store.keep_poll_interval(welcome.poll_interval);
-                self.offline.connected(welcome.poll_interval);
+                self.offline.connected(welcome.poll_interval, Instant::now().into_std());
                 self.begin_session(Live { id: welcome.session, to_server });
             }
             Event::Message(message) => self.told(message),
@@ -34,6 +34,11 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         // A server that is new looks at everything anyway.
         self.noticed.clear();
         // Before anything else, what this server may not have heard of.
+        self.telling_lost = self.store.lost();
+        if self.telling_lost > 0 {
+            let lost = ToServer::Lost { records: self.telling_lost };
+            self.outbox.push_back(Out::Message(Box::new(lost)));
+        }
         self.outbox.extend(self.store.unacknowledged().map(|record| Out::Record(record.id)));
         if let Activity::Checking(checking) = &self.activity
             && checking.instruction().is_none()
@@ -75,7 +80,13 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn told(&mut self, message: ToAgent) {
         match message {
             ToAgent::Welcome(_) | ToAgent::Heartbeat => {}
-            ToAgent::Ack { record } => self.store.acknowledge(record),
+            ToAgent::Ack { record } => {
+                // What was said before a record has been heard as well.
+                if std::mem::take(&mut self.telling_lost) > 0 {
+                    self.store.told_lost();
+                }
+                self.store.acknowledge(record);
+            }
             ToAgent::Snapshot { commit, snapshot } => {
                 self.hold(Arc::new(Held { commit, snapshot }));
             }
@@ -160,7 +171,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         self.watchable.clear();
         self.noticed.clear();
         for (index, _, step) in held.snapshot.steps() {
-            if let Some(changes) = self.executors.watch(step) {
+            if let Some(changes) = self.steps.watch(step) {
                 self.watchable.push(index);
                 self.watched.push(changes.map(move |()| index).boxed());
             }

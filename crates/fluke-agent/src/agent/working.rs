@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<S: Fn(AgentStatus)> Agent<S> {
+impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn take_up(&mut self, idle: Idle, order: Order) {
         match idle.take_up(order) {
             TakenUp::Checking(checking) => self.check(checking),
@@ -46,12 +46,12 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     fn check(&mut self, checking: Checking) {
         let alone = checking.instruction().is_none();
         self.tell(AgentStatus::Checking { steps: checking.steps().len(), alone });
-        let executors = self.executors.clone();
+        let steps = self.steps.clone();
         let held = checking.held().clone();
-        let steps = checking.steps().to_vec();
+        let listed = checking.steps().to_vec();
         let at_once = self.parallel_checks;
         self.work.spawn(async move {
-            Done::Checked(executors.check_all(&held.snapshot, &steps, at_once).await)
+            Done::Checked(steps.check_all(&held.snapshot, &listed, at_once).await)
         });
         self.activity = Activity::Checking(checking);
     }
@@ -66,13 +66,12 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn look_at(&mut self, held: Arc<Held>, step: StepIndex) {
-        let executors = self.executors.clone();
-        self.work
-            .spawn(async move { Done::Judged(executors.check_at(&held.snapshot, step).await) });
+        let steps = self.steps.clone();
+        self.work.spawn(async move { Done::Judged(steps.check_at(&held.snapshot, step).await) });
     }
 
     fn act(&mut self, acting: Acting, cause: Cause) {
-        let executors = self.executors.clone();
+        let steps = self.steps.clone();
         let (held, index, drift) = (acting.held().clone(), acting.step(), acting.drift().clone());
         if let Some((task, step)) = held.name_of(index) {
             tracing::info!(%task, %step, reason = drift.reason, "applying");
@@ -81,7 +80,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
         }
         self.work.spawn(async move {
             Done::Applied(match held.snapshot.step(index) {
-                Some((_, step)) => executors.apply(step, &drift).await,
+                Some((_, step)) => steps.apply(step, &drift).await,
                 None => Applied::Failed(Output::from_text("there is no such step")),
             })
         });
@@ -221,7 +220,7 @@ impl<S: Fn(AgentStatus)> Agent<S> {
                 self.reported.forget(held.snapshot.hash(), index);
             }
             let id = self.store.record(Entry {
-                at: now(),
+                at: self.world.now(),
                 instruction: cause.instruction,
                 snapshot: held.snapshot.hash(),
                 commit: held.commit.clone(),
@@ -238,14 +237,12 @@ impl<S: Fn(AgentStatus)> Agent<S> {
     }
 
     fn finish(&mut self, report: Report, home: Home) {
-        match report.cause.instruction {
-            Some(instruction) => {
-                // A session that is over waits for nothing.
-                if self.session.as_ref().is_some_and(|live| live.id == instruction.session) {
-                    self.send(ToServer::Finished { instruction });
-                }
-            }
-            None => self.offline.learn(&report, Instant::now().into_std()),
+        self.offline.learn(&report, Instant::now().into_std());
+        // A session that is over waits for nothing.
+        if let Some(instruction) = report.cause.instruction
+            && self.session.as_ref().is_some_and(|live| live.id == instruction.session)
+        {
+            self.send(ToServer::Finished { instruction });
         }
         self.go_home(home);
     }

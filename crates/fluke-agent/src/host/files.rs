@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -27,10 +27,15 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
 
-/// Adds `bytes`; once this returns, they are there after a power cut.
+/// Adds `bytes`; once this returns, they are there after a power cut. A file that was removed since
+/// it was opened is not found.
 pub fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
-    file.sync_data()
+    file.sync_data()?;
+    match file.metadata()?.nlink() {
+        0 => Err(io::ErrorKind::NotFound.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Adds `bytes`; a power cut may still lose them.
@@ -99,7 +104,9 @@ pub async fn is_vacant(path: &Path) -> io::Result<bool> {
 pub fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     let file = match private().create(true).truncate(false).open(path) {
         // To hold a file it is enough to read it.
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path)?,
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            File::open(path).map_err(|_| error)?
+        }
         opened => opened?,
     };
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

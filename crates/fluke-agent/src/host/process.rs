@@ -13,10 +13,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fluke_model::verdict::Output;
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -254,6 +256,7 @@ struct Leader {
 
 impl Group {
     fn start(command: &Command) -> io::Result<Self> {
+        reap_left();
         let (reader, writer) = io::pipe()?;
         let reader = OwnedFd::from(reader);
         rustix::io::ioctl_fionbio(&reader, true)?;
@@ -380,10 +383,26 @@ impl Deputy {
     }
 }
 
+/// Children that were killed and are still to be reaped.
+static UNREAPED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
 /// Waits for a child on a thread, because the runtime may be going down as well; the thread ends
-/// as soon as the kernel has let go of the process.
-fn reap_aside(mut child: Child) {
-    let _ = std::thread::Builder::new().name("reaper".into()).spawn(move || child.wait());
+/// as soon as the kernel has let go of the process. Where the host has no room for a thread, the
+/// next command that is started reaps it.
+fn reap_aside(child: Child) {
+    let pid = Pid::from_raw(child.id() as i32);
+    UNREAPED.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+    let wait = move || {
+        let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        reap_left();
+    };
+    let _ = std::thread::Builder::new().name("reaper".into()).spawn(wait);
+}
+
+/// Reaps those of the killed that have gone; a zombie takes the place of a process.
+fn reap_left() {
+    let mut left = UNREAPED.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
 impl Drop for Group {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// While the server is away.
-const AWAY: Bounds = Bounds { first: Duration::from_millis(250), longest: Duration::from_secs(15) };
+/// While the server is away. The longest is what a fleet takes to be back after an outage: short
+/// enough for people who wait for it, long enough to spread thousands.
+const AWAY: Bounds = Bounds { first: Duration::from_millis(250), longest: Duration::from_secs(4) };
 /// While it says no.
 const REFUSED: Bounds = Bounds { first: Duration::from_secs(2), longest: Duration::from_secs(60) };
 
@@ -38,16 +39,15 @@ impl Pauses {
         self.at_once = self.attempts == 0;
     }
 
-    /// How long to wait now.
-    pub(super) fn next(&mut self, refused: bool) -> Duration {
+    /// How long to wait now, by chance.
+    pub(super) fn next(&mut self, refused: bool, random: u64) -> Duration {
         let attempt = self.attempts;
         self.attempts = attempt.saturating_add(1);
         if std::mem::take(&mut self.at_once) {
             return Duration::ZERO;
         }
         let bounds = if refused { REFUSED } else { AWAY };
-        // Without randomness the whole pause: later, but not at once with everybody.
-        bounds.pause(attempt, getrandom::u64().unwrap_or(u64::MAX))
+        bounds.pause(attempt, random)
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
         let longest = |bounds: &Bounds| -> Vec<u128> {
             (0..9).map(|attempt| bounds.pause(attempt, u64::MAX).as_millis()).collect()
         };
-        let away = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000];
+        let away = [250, 500, 1_000, 2_000, 4_000, 4_000, 4_000, 4_000, 4_000];
         assert_eq!(longest(&AWAY), away);
         let refused = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000];
         assert_eq!(longest(&REFUSED), refused);
@@ -77,11 +77,11 @@ mod tests {
     fn after_a_restart_the_first_attempt_is_at_once_and_only_that() {
         let mut pauses = Pauses::default();
         pauses.at_once();
-        assert_eq!(pauses.next(false), Duration::ZERO);
+        assert_eq!(pauses.next(false, u64::MAX), Duration::ZERO);
         pauses.at_once();
         assert!(!pauses.at_once, "a server that restarts all the time is not well");
         pauses.reset();
         pauses.at_once();
-        assert_eq!(pauses.next(false), Duration::ZERO);
+        assert_eq!(pauses.next(false, u64::MAX), Duration::ZERO);
     }
 }

@@ -26,7 +26,7 @@ pub struct Offline {
     accounts: BTreeMap<TaskName, Account>,
 }
 
-/// How a task fared while the server was away.
+/// How a task fared of late.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
     /// Failed repairs in a row.
@@ -44,17 +44,26 @@ impl Offline {
     }
 
     /// The server is there: it decides.
-    pub fn connected(&mut self, interval: Duration) {
+    pub fn connected(&mut self, interval: Duration, now: Instant) {
         self.interval = interval;
         self.next_look = None;
         self.alone = false;
-        self.accounts.clear();
+        self.settle_accounts(now);
     }
 
     /// The server is gone.
     pub fn lost(&mut self, now: Instant) {
-        self.next_look.get_or_insert(now + self.interval);
+        if self.next_look.is_none() {
+            self.next_look = Some(now + self.interval);
+            self.settle_accounts(now);
+        }
         self.alone = true;
+    }
+
+    /// Keeps only what is to be left alone still: a connection that comes and goes is no reason to
+    /// try it sooner.
+    fn settle_accounts(&mut self, now: Instant) {
+        self.accounts.retain(|_, account| account.retry.is_some_and(|due| now < due));
     }
 
     /// The server could not be reached.
@@ -117,7 +126,8 @@ impl Offline {
         due
     }
 
-    /// A repair has ended; what failed is left alone for a while.
+    /// A repair has ended, the agent's own or one that the server asked for; what failed is left
+    /// alone for a while.
     pub fn learn(&mut self, report: &Report, now: Instant) {
         let mut by_task: BTreeMap<&TaskName, bool> = BTreeMap::new();
         for (step, outcome) in &report.outcomes {

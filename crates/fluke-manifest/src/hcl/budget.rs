@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::value::Value;
 
 /// No single value may be larger than this when written out in full.
-pub const MAX_VALUE: u64 = 64 * 1024 * 1024;
+pub const MAX_VALUE: u64 = 16 * 1024 * 1024;
 /// No value may be nested more deeply.
 pub const MAX_VALUE_DEPTH: u32 = 128;
 /// Nor may evaluation, through expressions, locals and templates together.

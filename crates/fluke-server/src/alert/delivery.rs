@@ -12,8 +12,8 @@ use fluke_model::time::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::Alert;
 use super::retry::{self, Attempt, Schedule, Verdict};
+use super::{Alert, AlertSink};
 use crate::events::EventSink;
 
 /// Where alerts go, and how hard to try.
@@ -121,25 +121,6 @@ impl Alerter {
         Ok(Self(shared))
     }
 
-    /// Queues `alert` and returns at once.
-    pub fn send(&self, alert: Alert) {
-        let dropped = self.0.push(alert);
-        self.0.queued.notify_one();
-        if let Some((first_of_outage, alert)) = dropped {
-            tracing::warn!(agent = %alert.agent, task = %alert.task, "an alert was dropped");
-            if first_of_outage {
-                self.0.tell(
-                    Some(&alert),
-                    format!(
-                        "{} alerts wait for the receiver and no more can; the oldest are dropped \
-                         until it takes alerts again",
-                        self.0.capacity
-                    ),
-                );
-            }
-        }
-    }
-
     /// For metrics.
     pub fn counts(&self) -> AlertCounts {
         let state = self.0.state();
@@ -165,6 +146,26 @@ impl Alerter {
             tracing::warn!("{left} alerts were not delivered before the end");
         }
         left
+    }
+}
+
+impl AlertSink for Alerter {
+    fn send(&self, alert: Alert) {
+        let dropped = self.0.push(alert);
+        self.0.queued.notify_one();
+        if let Some((first_of_outage, alert)) = dropped {
+            tracing::warn!(agent = %alert.agent, task = %alert.task, "an alert was dropped");
+            if first_of_outage {
+                self.0.tell(
+                    Some(&alert),
+                    format!(
+                        "{} alerts wait for the receiver and no more can; the oldest are dropped \
+                         until it takes alerts again",
+                        self.0.capacity
+                    ),
+                );
+            }
+        }
     }
 }
 

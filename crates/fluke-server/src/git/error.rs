@@ -13,6 +13,15 @@ pub enum GitError {
         /// What the system said.
         reason: String,
     },
+    /// The machine has no room for another process.
+    #[error(
+        "this machine has no room to start `git`: {reason}; look at its memory, its open files and \
+         its process limit"
+    )]
+    NoRoom {
+        /// What the system said.
+        reason: String,
+    },
     /// The server does not let us in.
     #[error(
         "{remote} refused the credentials: {detail}; check `basic_auth_user` and \
@@ -265,12 +274,12 @@ const PHRASES: &[(Cause, &[&str])] = &[
 ];
 
 /// Said of the disk under the mirror.
-const DISK: &[&str] = &[
-    "No space left on device",
-    "Read-only file system",
-    "Disk quota exceeded",
-    "Permission denied\n",
-];
+const DISK: &[&str] = &["No space left on device", "Read-only file system", "Disk quota exceeded"];
+/// Said of the mirror by a user who may not write it; without it, of much else.
+const RIGHTS: &str = "Permission denied\n";
+/// Said of this machine by a `git` that cannot start its own parts.
+const NO_ROOM: &[&str] =
+    &["Resource temporarily unavailable", "Too many open files", "Cannot allocate memory"];
 
 /// What a failed `git` was about.
 pub(super) struct Attempt<'a> {
@@ -283,8 +292,15 @@ pub(super) struct Attempt<'a> {
 impl Attempt<'_> {
     /// The error for what `git` printed on its way out.
     pub(super) fn failed(&self, stderr: &str) -> GitError {
-        // Only a complaint about the mirror names the mirror.
-        if stderr.contains(self.mirror) {
+        // What the other side says of itself is marked, and the other side has no mirror.
+        let own: Vec<_> = stderr.lines().filter(|line| !line.starts_with("remote:")).collect();
+        let own = own.join("\n");
+        let is_own = |phrases: &[&str]| phrases.iter().any(|phrase| own.contains(phrase));
+        if is_own(NO_ROOM) {
+            return GitError::NoRoom { reason: summary(stderr) };
+        }
+        // Only a complaint about the mirror names the mirror, or a disk.
+        if stderr.contains(self.mirror) || is_own(DISK) {
             return self.failed_here(stderr);
         }
         // The address may contain any word.
@@ -320,7 +336,7 @@ impl Attempt<'_> {
 
     fn failed_here(&self, stderr: &str) -> GitError {
         let (directory, detail) = (self.mirror.to_string(), summary(stderr));
-        match DISK.iter().any(|phrase| stderr.contains(phrase)) {
+        match DISK.iter().chain([&RIGHTS]).any(|phrase| stderr.contains(phrase)) {
             true => GitError::Storage { directory, detail },
             false => GitError::Mirror { directory, detail },
         }

@@ -21,9 +21,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventSink, QueueBounds};
-use crate::reconcile::{Effect, Input, Now, Wanted};
+use crate::reconcile::{Effect, Input, Wanted};
 use crate::registry::Seat;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -145,7 +146,8 @@ impl Server {
             previous: None,
         };
         let registry = &self.app.registry;
-        let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, Now::read());
+        let claimed =
+            registry.claim(&hello, SESSION, None, |_| true, POLL, Clock::default().read());
         let (seat, nudged) = claimed.expect("a free name");
         let wanted = self.desired.borrow().as_ref().map(|desired| Wanted {
             commit: desired.commit.clone(),
@@ -186,7 +188,8 @@ struct Agent {
 
 impl Agent {
     fn step(&mut self, input: Input) {
-        let (effects, _) = self.seat.step(SESSION, input, Now::read()).expect("still seated");
+        let (effects, _) =
+            self.seat.step(SESSION, input, Clock::default().read()).expect("still seated");
         for effect in effects {
             if let Effect::Send(check @ ToAgent::Check { .. }) = effect {
                 self.last_check = Some(check);

@@ -1,12 +1,14 @@
 //! An apply from its instruction to its end: what the agent's records say, and what comes of it.
 
+use std::collections::BTreeSet;
+
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::InstructionId;
-use fluke_model::message::{Fact, Record, ToAgent};
+use fluke_model::message::{Fact, Record, RecordId, ToAgent};
 use fluke_model::policy;
 use fluke_model::snapshot::StepIndex;
-use fluke_model::verdict::{Drift, Outcome, Verdict};
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::board::{ApplyMark, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
@@ -45,16 +47,48 @@ impl Machine {
         if record.id <= self.newest_record {
             return;
         }
+        let second_end = self.is_second_end(&record);
         self.newest_record = record.id;
+        if second_end {
+            return;
+        }
+        match &record.fact {
+            Fact::Began { .. } => {
+                self.close_under_way(now, effects);
+                self.under_way = Some(Box::new(record.clone()));
+            }
+            Fact::Ended { .. } => drop(self.under_way.take_if(|began| are_one(began, &record))),
+            Fact::PassedOver { .. } => {}
+        }
         effects.push(Effect::Record(self.record_event(&record)));
         self.progress_of(&record, effects);
         self.note_in_phase(&record);
+        self.note_failure_of_old(&record, now, effects);
         let Some(board) = &mut self.board else { return };
         if board.snapshot.hash() != record.snapshot {
             return;
         }
         let Some(state) = board.step_mut(record.index) else { return };
         state.update(now.wall, |state| take_fact(state, &record));
+    }
+
+    /// Whether an agent that was killed ends an apply that is not under way, though it speaks of
+    /// nothing else in between: it had told how it ended, and had not been able to write that down.
+    fn is_second_end(&self, record: &Record) -> bool {
+        matches!(record.fact, Fact::Ended { outcome: Outcome::Interrupted, .. })
+            && self.newest_record > RecordId(0)
+            && !self.under_way.as_ref().is_some_and(|began| are_one(began, record))
+    }
+
+    /// Ends an apply that its agent has lost the memory of, so that every one has an end: it was
+    /// killed, and had not been able to write down that it had begun.
+    pub(super) fn close_under_way(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let Some(began) = self.under_way.take() else { return };
+        let said = "the agent ended in the middle of this apply, and could not write down that it \
+                    had begun; whether it was done, the next check tells";
+        let output = Output::from_text(said);
+        let fact = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
+        effects.push(Effect::Record(self.record_event(&Record { at: now.wall, fact, ..*began })));
     }
 
     fn note_in_phase(&mut self, record: &Record) {
@@ -120,21 +154,61 @@ impl Machine {
                 });
             }
         }
+        if applied.failed || !applied.open.is_empty() {
+            return self.fail(applied.task, now, effects);
+        }
         let entry = &board.snapshot.tasks()[applied.task];
         let (name, policy) = (entry.name.clone(), entry.policy);
-        let failed = applied.failed || !applied.open.is_empty();
-        let state = &mut board.tasks[applied.task];
-        let tell = if failed {
-            state.failures += 1;
-            let pause = policy::pause_after(state.failures);
-            state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
-            !std::mem::replace(&mut state.failure_told, true)
-        } else {
-            let before = state.make_peace(now.instant);
-            before.drift_told || before.failure_told
-        };
-        if tell && policy.alerts() {
-            effects.push(Effect::Alert(self.remediated(&name, !failed, now)));
+        let before = board.tasks[applied.task].make_peace(now.instant);
+        if (before.drift_told || before.failure_told) && policy.alerts() {
+            effects.push(Effect::Alert(self.remediated(&name, true, now)));
+        }
+    }
+
+    /// One more failure in a row: the task is left alone for a while, and people are told of the
+    /// first.
+    fn fail(&mut self, task: usize, now: Now, effects: &mut Vec<Effect>) {
+        let Some(board) = &mut self.board else { return };
+        let entry = &board.snapshot.tasks()[task];
+        let (name, policy) = (entry.name.clone(), entry.policy);
+        let state = &mut board.tasks[task];
+        state.failures += 1;
+        let pause = policy::pause_after(state.failures);
+        state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
+        if !std::mem::replace(&mut state.failure_told, true) && policy.alerts() {
+            effects.push(Effect::Alert(self.remediated(&name, false, now)));
+        }
+    }
+
+    /// The connection was lost in the middle of an apply. What has come to its end has ended; the
+    /// rest is in the agent's journal.
+    pub(super) fn settle_what_ended(
+        &mut self,
+        tasks: Vec<ApplyingTask>,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
+        for task in tasks.into_iter().filter(|task| task.failed || task.open.is_empty()) {
+            self.settle(ApplyingTask { open: BTreeSet::new(), ..task }, now, effects);
+        }
+    }
+
+    /// A record of an apply that nobody waits for any more: its connection was lost, or its agent
+    /// died. An apply that takes its agent or its network down every time must not be tried every
+    /// time they are back. Having been interrupted once is no fault of the task's.
+    fn note_failure_of_old(&mut self, record: &Record, now: Now, effects: &mut Vec<Effect>) {
+        let (Some(board), Some(of)) = (&mut self.board, record.instruction) else { return };
+        let Fact::Ended { outcome, .. } = &record.fact else { return };
+        let is_old =
+            !matches!(&self.phase, Phase::Applying { instruction, .. } if *instruction == of);
+        if !is_old || !outcome.is_failure() || board.snapshot.hash() != record.snapshot {
+            return;
+        }
+        let Some((task, _)) = board.snapshot.step(record.index) else { return };
+        let state = &mut board.tasks[task];
+        match outcome {
+            Outcome::Interrupted if state.failures == 0 => state.failures = 1,
+            _ => self.fail(task, now, effects),
         }
     }
 
@@ -161,6 +235,12 @@ impl Machine {
             ..Event::new(kind, record.at)
         }
     }
+}
+
+/// Whether two records are of the same apply.
+fn are_one(one: &Record, other: &Record) -> bool {
+    let key = |record: &Record| (record.instruction, record.snapshot, record.index);
+    key(one) == key(other)
 }
 
 fn take_fact(state: &mut StepState, record: &Record) {

@@ -1,5 +1,6 @@
 //! The machine against a scripted agent: what it is told, and what comes of it.
 
+mod dying;
 mod laws;
 
 use std::collections::BTreeMap;
@@ -274,7 +275,8 @@ fn an_alert_only_task_waits_for_a_human() {
     };
     assert_eq!(lab.alerts, std::slice::from_ref(&pending));
 
-    for _ in 0..5 {
+    let day = Duration::from_secs(24 * 60 * 60);
+    for _ in 0..day.as_secs() / POLL.as_secs() {
         assert_eq!(told(&lab.pass(POLL)), ["check all"]);
         assert_eq!(told(&lab.answer(&[])), Vec::<String>::new());
     }
@@ -442,6 +444,59 @@ fn what_happened_while_the_connection_was_lost_is_told_on_return() {
     assert!(lab.answer(&[ok(0)]).is_empty(), "nothing is applied twice");
     assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_finished").count(), 1);
     assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn an_apply_that_its_agent_forgot_is_ended_when_the_agent_is_back_and_only_once() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    lab.record(StepIndex(0), Fact::Began { reason: "x".into() });
+    let apply = lab.last.clone();
+    lab.step(Input::Disconnected { why: "connection reset".into() });
+    lab.connect(&[quiet("a")]);
+    let ends = |lab: &Lab| -> Vec<Option<Outcome>> {
+        let ended = lab.events.iter().filter(|event| event.kind == EventKind::ApplyFinished);
+        ended.map(|event| event.outcome).collect()
+    };
+    assert_eq!(ends(&lab), [], "it may still be under way");
+    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
+    assert_eq!(ends(&lab), [Some(Outcome::Interrupted)]);
+
+    // One that was able to write down the beginning, and not the end, ends it once more.
+    let output = Output::from_text("the agent ended in the middle");
+    let again = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
+    let next = std::mem::replace(&mut lab.last, apply);
+    assert_eq!(told(&lab.record_as(1 << 20, StepIndex(0), again)), ["ack 1048576"]);
+    lab.last = next;
+    lab.records = 1 << 20;
+    assert_eq!(ends(&lab), [Some(Outcome::Interrupted)]);
+    lab.perform(Outcome::Success);
+    assert_eq!(ends(&lab), [Some(Outcome::Interrupted), Some(Outcome::Success)]);
+}
+
+#[test]
+fn what_an_agent_could_not_keep_is_counted_in_an_event() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.step(Input::Message(ToServer::Lost { records: 7 }));
+    let event = lab.events.last().expect("an event");
+    assert_eq!(event.kind, EventKind::EventsLost);
+    assert!(event.output.as_ref().is_some_and(|text| text.starts_with("7 records")), "{event:?}");
+}
+
+#[test]
+fn a_clock_that_jumps_changes_no_interval() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[ok(0)]);
+    let right = lab.now.wall;
+    let years = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    let back = Timestamp(right.0 - years.as_millis() as u64);
+    for wall in [right.after(years), back, Timestamp(0), Timestamp(u64::MAX), right] {
+        lab.now.wall = wall;
+        assert_eq!(told(&lab.pass(POLL / 2)), Vec::<String>::new(), "{wall:?}: too early");
+        assert_eq!(told(&lab.pass(POLL)), ["check all"], "{wall:?}");
+        lab.answer(&[]);
+        assert!(lab.machine.silent_for(lab.now) < POLL);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 
 use super::*;
+use crate::clock::Clock;
 use crate::reconcile::Progress;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -27,10 +28,10 @@ fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>,
     let returning = Hello { previous: Some(SessionId(session - 1)), ..hello(1) };
     let session = SessionId(session);
     let (seat, nudged) = registry
-        .claim(&returning, session, None, |_| true, POLL, Now::read())
+        .claim(&returning, session, None, |_| true, POLL, Clock::default().read())
         .expect("a free name");
     let connected = Input::Connected { hello: hello(1), session, wanted: None };
-    let (effects, _) = seat.step(session, connected, Now::read()).expect("seated");
+    let (effects, _) = seat.step(session, connected, Clock::default().read()).expect("seated");
     (seat, nudged, effects)
 }
 
@@ -39,7 +40,14 @@ fn claim(
     instance: u64,
     session: u64,
 ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
-    registry.claim(&hello(instance), SessionId(session), None, |_| true, POLL, Now::read())
+    registry.claim(
+        &hello(instance),
+        SessionId(session),
+        None,
+        |_| true,
+        POLL,
+        Clock::default().read(),
+    )
 }
 
 fn request(id: &str) -> Request {
@@ -60,7 +68,7 @@ fn an_order_that_the_session_never_got_to_ends_with_it() {
     let (seat, _nudged, _) = connect(&registry, 1);
     registry.order("web-1", request("r1")).expect("connected");
     let gone = Input::Disconnected { why: "test".into() };
-    let (effects, _) = seat.step(SessionId(1), gone, Now::read()).expect("seated");
+    let (effects, _) = seat.step(SessionId(1), gone, Clock::default().read()).expect("seated");
     assert_eq!(ended(&effects), ["r1"]);
     assert_eq!(registry.order("web-1", request("r2")), Err(OrderError::Offline));
 }
@@ -75,7 +83,7 @@ fn an_order_to_a_session_that_is_replaced_ends_and_its_late_end_changes_nothing(
     nudged.try_recv().expect("the order's");
     assert!(nudged.try_recv().is_err(), "closed: the old session knows that it is replaced");
     let gone = Input::Disconnected { why: "late".into() };
-    assert!(old.step(SessionId(1), gone, Now::read()).is_none());
+    assert!(old.step(SessionId(1), gone, Clock::default().read()).is_none());
     registry.order("web-1", request("r2")).expect("still connected");
 }
 
@@ -97,7 +105,7 @@ fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
 
     let mut heard = registry.hears_of("web-1", by).expect("it lives");
     let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
-    seat.step(by, heartbeat, Now::read()).expect("seated");
+    seat.step(by, heartbeat, Clock::default().read()).expect("seated");
     assert!(heard.has_changed().expect("it lives"), "whoever waits hears that it speaks");
     heard.borrow_and_update();
     registry.give_up("web-1", SessionId(7));
@@ -107,13 +115,13 @@ fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
     assert!(heard.has_changed().is_err() && registry.hears_of("web-1", by).is_none());
     claim(&registry, 1, 2).expect("the seat is free");
     let late = Input::Disconnected { why: "late".into() };
-    assert!(seat.step(by, late, Now::read()).is_none(), "its seat is another's");
+    assert!(seat.step(by, late, Clock::default().read()).is_none(), "its seat is another's");
 }
 
 #[test]
 fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     let registry = Registry::default();
-    let now = Now::read();
+    let now = Clock::default().read();
     let claim = |n: usize, now| {
         let hello = Hello { name: AgentName::new(format!("a{n}")).expect("name"), ..hello(1) };
         registry.claim(&hello, SessionId(1), None, |_| true, POLL, now)

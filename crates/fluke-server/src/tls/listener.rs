@@ -63,6 +63,8 @@ pub struct Listener {
     max_handshakes: usize,
     /// Nothing is accepted before.
     resume: Instant,
+    /// Whether that was said.
+    resting: bool,
 }
 
 struct Tls {
@@ -81,6 +83,7 @@ impl Listener {
             started: VecDeque::new(),
             max_handshakes: MAX_HANDSHAKES,
             resume: Instant::now(),
+            resting: false,
         }
     }
 
@@ -111,6 +114,9 @@ impl Listener {
                 },
                 accepted = accept_after(&self.tcp, self.resume) => accepted,
             };
+            if accepted.is_ok() && std::mem::take(&mut self.resting) {
+                tracing::info!("connections are accepted again");
+            }
             match (accepted, &self.tls) {
                 (Ok((stream, peer)), None) => {
                     let unread = Some((self.complaints.clone(), peer));
@@ -156,7 +162,12 @@ impl Listener {
         ) {
             return;
         }
-        tracing::error!(%error, "cannot accept connections; check the limit of open files");
+        if !std::mem::replace(&mut self.resting, true) {
+            tracing::error!(
+                %error,
+                "cannot accept connections for now; check the limit of open files (`LimitNOFILE=`)"
+            );
+        }
         self.resume = Instant::now() + REST;
     }
 }

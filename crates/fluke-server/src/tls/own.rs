@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fluke_model::id::Hash256;
+use fluke_model::time::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -35,6 +36,7 @@ const MAX_NAMES: usize = 64;
 pub(super) struct OwnCa {
     file: PathBuf,
     certificate: CertificateDer<'static>,
+    validity: Validity,
     issuer: Issuer<'static, KeyPair>,
     names: Vec<String>,
 }
@@ -69,7 +71,7 @@ impl OwnCa {
         let key =
             key.map_err(|reason| TlsError::NotPem { what: "private key", file: key_file, reason })?;
         let issuer = Issuer::new(ca_params(), key);
-        Ok(Self { file: cert_file, certificate: ca.cert[0].clone(), issuer, names })
+        Ok(Self { file: cert_file, certificate: ca.cert[0].clone(), validity, issuer, names })
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -80,9 +82,11 @@ impl OwnCa {
         Hash256::of(&self.certificate)
     }
 
-    /// Whether a certificate with this validity is to be replaced.
-    pub(super) fn is_due(&self, validity: &Validity) -> bool {
-        validity.left(now()) < RENEW
+    /// Whether a certificate with this validity is to be replaced: its time is nearly over, or has
+    /// not come, because the clock was ahead when it was made. A clock that is behind the CA's own
+    /// beginning is wrong, and no reason for anything.
+    pub(super) fn is_due(&self, validity: &Validity, now: Timestamp) -> bool {
+        now >= self.validity.from && (validity.left(now) < RENEW || validity.from > now)
     }
 
     /// Makes a certificate for the server.
@@ -105,7 +109,8 @@ impl OwnCa {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        let now = SystemTime::now();
+        // A clock that is behind the CA's beginning is wrong: it is later than that.
+        let now = SystemTime::now().max(self.validity.from.to_system_time());
         // Clocks differ.
         params.not_before = (now - DAY).into();
         params.not_after = (now + LIFE).into();

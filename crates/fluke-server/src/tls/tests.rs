@@ -243,6 +243,32 @@ fn the_own_certificate_is_renewed_before_it_ends() {
 }
 
 #[test]
+fn a_certificate_of_a_time_to_come_is_replaced_when_the_clock_is_right_again() {
+    let directory = directory();
+    let certificates = own(&directory).expect("a CA");
+    let first = leaf(&certificates);
+    let years = Duration::from_secs(10 * 365 * 86_400);
+    let ahead = Validity { from: now().after(years), until: now().after(2 * years) };
+    certificates.current().validity = ahead;
+    look_again(&certificates);
+    assert_ne!(leaf(&certificates), first);
+    assert!(certificates.valid_until() < now().after(years));
+}
+
+#[test]
+fn a_clock_that_is_behind_the_own_ca_is_not_believed() {
+    let directory = directory();
+    let certificates = own(&directory).expect("a CA");
+    let Origin::Own(ca) = &certificates.origin else { panic!("it is its own") };
+    let validity = certificates.current().validity;
+    let year = Duration::from_secs(365 * 86_400);
+    let before = Timestamp(now().0 - year.as_millis() as u64);
+    assert!(!ca.is_due(&validity, before));
+    assert!(!ca.is_due(&validity, now()));
+    assert!(ca.is_due(&validity, now().after(year)));
+}
+
+#[test]
 fn own_names_cover_how_a_server_is_called() {
     let some = own_names(&["192.0.2.7:7070".parse().expect("an address")]);
     for name in ["localhost", "127.0.0.1", "::1", "192.0.2.7"] {

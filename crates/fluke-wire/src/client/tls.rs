@@ -66,7 +66,10 @@ pub enum TlsProblem {
         presented: String,
     },
     /// The certificate's time is over, or has not come, by this host's clock.
-    #[error("its certificate is {0} by the clock of this host; renew it, or set the clock")]
+    #[error(
+        "its certificate is {0} by the clock of this host; set the clock, here or at the server, \
+         or renew the certificate"
+    )]
     WrongTime(&'static str),
     /// Anything else.
     #[error("{0}")]

@@ -38,6 +38,7 @@ pub(crate) fn to_server_to_proto(message: ToServer) -> Body {
             snapshot: hash_to_proto(snapshot),
             steps: Some(steps_to_proto(steps)),
         }),
+        ToServer::Lost { records } => Body::Lost(proto::Lost { records }),
     }
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn to_server_from_proto(body: Option<Body>) -> Result<Option<ToServer
             snapshot: hash("look_again.snapshot", &look.snapshot)?,
             steps: steps("look_again.steps", look.steps.unwrap_or_default())?,
         },
+        Body::Lost(proto::Lost { records }) => ToServer::Lost { records },
     }))
 }
 

@@ -1,16 +1,18 @@
 //! Things at the other end that are no fluke.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fluke_model::message::ToAgent;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tonic::Code;
 use tonic::transport::Endpoint;
 
 use super::hall::{Hall, hello, listen, target};
 use crate::Secret;
-use crate::client::{ConnectError, Target, connect};
+use crate::client::{ConnectError, Target, connect, connect_over};
 use crate::proto::AgentMessage;
 use crate::proto::fleet_client::FleetClient;
 
@@ -137,6 +139,18 @@ async fn another_call_is_not_known() {
     let request = tonic::Request::new(AgentMessage::default());
     let answer = grpc.unary(request, path.parse().expect("a path"), codec).await;
     assert_eq!(answer.expect_err("no reflection").code(), Code::Unimplemented);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_given_up_leaves_no_connection_behind() {
+    let (ours, mut silent) = tokio::io::duplex(64 * 1024);
+    let to = target("grpc://localhost:1");
+    let attempt = connect_over(ours, &to, hello("web-1"));
+    timeout(Duration::from_secs(10), attempt).await.expect_err("nobody answers");
+    let mut heard = Vec::new();
+    let ended = timeout(Duration::from_secs(60), silent.read_to_end(&mut heard)).await;
+    ended.expect("it ends").expect("in good order");
+    assert!(!heard.is_empty(), "it was tried");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `fluke server`
 
 use std::path::Path;
+use std::time::Duration;
 
 use fluke_server::git::GitConfig;
 use fluke_server::server::{Server, Settings, TlsSettings};
@@ -18,14 +19,52 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::screen::{self, Style};
 
+/// How often memory that is not used goes back to the system.
+const GIVE_BACK: Duration = Duration::from_secs(20);
+
 /// Runs the server until it is told to stop.
 pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
     let variables =
         Variables::load(args.env_file.as_deref()).map_err(|error| Failure::from_error(&error))?;
     let config = load(&args.config, &variables, global.colour)?;
     logging::start(config.log);
+    allow_many_files();
     serve(config, args)
 }
+
+/// Every agent is a descriptor: takes as many as this process may have, and not only as many as
+/// programs get that do not ask.
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let files = Resource::RLIMIT_NOFILE;
+    let raised = getrlimit(files).and_then(|(soft, hard)| match soft < hard {
+        true => setrlimit(files, hard, hard),
+        false => Ok(()),
+    });
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Gives back now and then what a crowd took: by itself the allocator keeps what it once had.
+async fn give_memory_back() {
+    let mut rounds = tokio::time::interval(GIVE_BACK);
+    loop {
+        rounds.tick().await;
+        // It may walk over much of the heap.
+        let _ = tokio::task::spawn_blocking(trim_heap).await;
+    }
+}
+
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "there is no safe wrapper for glibc's own call")]
+fn trim_heap() {
+    // SAFETY: it takes no pointer, and may be called by any thread at any time.
+    unsafe { nix::libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn trim_heap() {}
 
 /// Reads the config; what is wrong with it is on stderr.
 pub fn load(path: &Path, variables: &Variables, colour: Colour) -> Result<ServerConfig, Failure> {
@@ -46,6 +85,7 @@ fn serve(config: ServerConfig, args: &ServerArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::new("the server could not be started").because(&error))?;
         tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
         tell_agents_line(&told, &server, args);
+        tokio::spawn(give_memory_back());
         let mut signals = Signals::listen()?;
         while let Signal::Reload = signals.next().await {
             reload(&server, args);

@@ -3,7 +3,7 @@
 use fluke_model::event::EventKind;
 use fluke_model::status::Status;
 
-use super::support::{applied, bed, drifts_and_is_repaired, keeps, quick};
+use super::support::{ServerOptions, applied, bed, drifts_and_is_repaired, keeps, quick};
 
 #[test]
 fn two_hosts_join_over_tls_and_become_what_a_commit_says() {
@@ -31,6 +31,8 @@ fn two_hosts_join_over_tls_and_become_what_a_commit_says() {
 #[test]
 fn a_host_that_is_powered_off_and_on_again_catches_up() {
     let Some(bed) = bed() else { return };
+    // Nobody waits for heartbeats to be missed: the story would take half an hour.
+    bed.server_with(ServerOptions { heartbeat: "10m".into(), ..ServerOptions::default() });
     let [web, db] = bed.hosts(["web-1", "db-1"]);
     let (web, db) = (web.joins(""), db.joins(""));
     bed.commit("a.fluke.hcl", &keeps("first", "remediate"));

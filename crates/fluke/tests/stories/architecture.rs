@@ -37,6 +37,10 @@ fn crates_know_only_whom_they_may_know() {
     assert_eq!(known("fluke-bed"), ["fluke-model"]);
     for (name, dependencies) in &crates {
         assert!(!dependencies.contains("fluke-bed"), "{name} ships: the bed is for its tests only");
+        assert!(
+            !dependencies.contains("fluke-sim"),
+            "{name}: the simulation alone sees both sides"
+        );
     }
 }
 

@@ -146,9 +146,9 @@ async fn while_the_server_is_away_the_agent_repairs_what_it_may_and_tells_later(
 async fn a_connection_that_fails_in_itself_is_begun_anew() {
     let mut hall = Hall::open().await;
     let host = Host::new(hall.address);
-    let store = Store::open(&host.config.state_dir, now()).expect("a store");
-    let mut agent = Agent::new(host.config.clone(), store, |_| {});
-    let turn = async |agent: &mut Agent<_>| {
+    let store = Store::open(&host.config.state_dir, ThisHost.now()).expect("a store");
+    let mut agent = Agent::new(ThisHost, host.config.clone(), store, |_| {});
+    let turn = async |agent: &mut Agent<_, _>| {
         let happening = agent.wait(std::pin::pin!(futures_util::stream::pending())).await;
         agent.handle(happening);
     };

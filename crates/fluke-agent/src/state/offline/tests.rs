@@ -37,7 +37,7 @@ fn the_agent_looks_by_itself_only_one_interval_after_it_was_left_alone() {
     let mut offline = Offline::new(MINUTE, start);
     assert_eq!(offline.next_look(), Some(start + MINUTE));
 
-    offline.connected(2 * MINUTE);
+    offline.connected(2 * MINUTE, start);
     assert_eq!(offline.next_look(), None);
     offline.looked(start);
     assert_eq!(offline.next_look(), None);
@@ -56,8 +56,27 @@ fn only_what_may_be_repaired_silently_is_repaired() {
     let mut offline = Offline::new(MINUTE, now);
     let snapshot = held().snapshot.clone();
     assert_eq!(offline.repairs(&snapshot, &all_drifted(), now), [StepIndex(0), StepIndex(1)]);
-    offline.connected(MINUTE);
+    offline.connected(MINUTE, now);
     assert_eq!(offline.repairs(&snapshot, &all_drifted(), now), [], "the server decides");
+}
+
+#[test]
+fn what_just_failed_for_the_server_is_left_alone_however_often_the_connection_goes() {
+    let start = Instant::now();
+    let second = Duration::from_secs(1);
+    let mut offline = Offline::new(MINUTE, start);
+    let snapshot = held().snapshot.clone();
+    offline.connected(MINUTE, start);
+    offline.learn(&report(&[(0, Outcome::Failure)]), start);
+    offline.lost(start + second);
+    assert_eq!(offline.repairs(&snapshot, &all_drifted(), start + second), []);
+    offline.connected(MINUTE, start + 2 * second);
+    offline.lost(start + 3 * second);
+    assert_eq!(offline.repairs(&snapshot, &all_drifted(), start + 3 * second), []);
+    assert_eq!(offline.next_look(), Some(start + 10 * second), "then it is due");
+    offline.connected(MINUTE, start + 11 * second);
+    offline.lost(start + 12 * second);
+    assert_eq!(offline.next_look(), Some(start + 12 * second + MINUTE), "long over");
 }
 
 #[test]
@@ -122,7 +141,7 @@ fn the_agent_knows_that_it_is_alone_once_it_was_left_or_could_not_reach_anybody(
     assert!(!offline.is_alone(), "the server may be there in a moment");
     offline.unreached();
     assert!(offline.is_alone());
-    offline.connected(MINUTE);
+    offline.connected(MINUTE, now);
     assert!(!offline.is_alone());
     offline.lost(now);
     assert!(offline.is_alone());

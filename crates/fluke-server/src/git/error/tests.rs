@@ -52,6 +52,15 @@ fn what_git_says_is_told_apart() {
             "error: unable to write file /c/mirror.git/objects/x: No space left on device",
             "cannot be written",
         ),
+        (
+            "fatal: write error: No space left on device\nfatal: index-pack failed",
+            "cannot be written",
+        ),
+        ("remote: fatal: write error: No space left on device", "git could not fetch from"),
+        (
+            "error: cannot fork() for index-pack: Resource temporarily unavailable",
+            "no room to start `git`",
+        ),
         ("fatal: not a git repository: '/c/mirror.git'", "is damaged"),
         ("fatal: Unable to create '/c/mirror.git/shallow.lock': File exists.", "is damaged"),
         (

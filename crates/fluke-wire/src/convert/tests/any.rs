@@ -168,6 +168,7 @@ pub(crate) fn to_server() -> impl Strategy<Value = ToServer> {
         record().prop_map(ToServer::Record),
         instruction().prop_map(|instruction| ToServer::Finished { instruction }),
         (hash(), steps()).prop_map(|(snapshot, steps)| ToServer::LookAgain { snapshot, steps }),
+        any::<u64>().prop_map(|records| ToServer::Lost { records }),
     ]
 }
 

@@ -3,7 +3,13 @@
 use fluke_model::event::EventKind;
 use fluke_model::verdict::Outcome;
 
-use super::processes::{Agent, Fleet, quiet};
+use std::net::TcpListener;
+
+use fluke_bed::ServerOptions;
+use fluke_bed::criterion::Step;
+use fluke_model::status::StepStatus;
+
+use super::processes::{Agent, Fleet, ROOT, quiet};
 
 fn outcomes(agent: &Agent) -> Vec<Option<Outcome>> {
     let events = agent.chronicle.events();
@@ -66,4 +72,42 @@ fn a_commit_that_comes_during_an_apply_waits_and_commits_are_never_mixed() {
     let commits: Vec<_> = started.filter_map(|event| event.commit.clone()).collect();
     let expected = [first, third].map(|commit| vec![commit; 3]).concat();
     assert_eq!(commits, expected);
+}
+
+#[test]
+fn an_apply_that_does_not_help_is_said_so_and_not_tried_with_every_poll() {
+    let options = ServerOptions { poll_interval: "1s".into(), ..quiet() };
+    let fleet = Fleet::start(options);
+    let agent = fleet.joined("web-1");
+    agent.write("then", "exit 0");
+    fleet.commit(&["page"], "1");
+    let step = || {
+        let known = fleet.known("web-1")?;
+        known.task_details.first()?.steps.first().cloned()
+    };
+    let is_said = || step().is_some_and(|step| step.status == StepStatus::AppliedButDrifted);
+    fleet.until("it is said", is_said);
+    for _ in 0..3 {
+        let before = step().and_then(|step| step.last_checked);
+        fleet.until("it was checked again", || step().and_then(|step| step.last_checked) > before);
+    }
+    assert_eq!(agent.begun(), 1, "it is left alone for a while");
+    assert!(is_said());
+}
+
+#[test]
+fn a_receiver_of_alerts_that_hangs_holds_up_no_repair() {
+    let hangs = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/alerts", hangs.local_addr().expect("an address"));
+    let more = format!("drift {{\n    alert_webhook = \"{url}\"\n  }}");
+    let fleet = Fleet::start(ServerOptions { more, ..quiet() });
+    let mut agent = fleet.joined("web-1");
+    for version in ["1", "2", "3"] {
+        let step = Step { root: ROOT, task: "page", version, policy: "remediate_and_alert" };
+        fleet.commit_text(&step.manifest());
+        agent.should_have(&["page"], version);
+        fleet.settles("web-1");
+    }
+    fleet.ends_well(&mut agent);
+    assert_eq!(outcomes(&agent), [Some(Outcome::Success); 3]);
 }

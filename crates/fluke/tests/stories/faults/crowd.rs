@@ -8,7 +8,7 @@ use fluke_bed::{ServerOptions, Tls};
 use fluke_model::api;
 use fluke_model::event::EventKind;
 
-use super::processes::{Agent, Fleet, ROOT, is_at, quiet};
+use super::processes::{Agent, Fleet, ROOT, figure, is_at, quiet};
 
 const AGENTS: usize = 50;
 
@@ -46,7 +46,7 @@ fn fifty_agents_are_back_after_a_kill_of_the_server_under_load_and_nothing_is_ap
     let began = Instant::now();
     agents.iter_mut().for_each(Agent::start);
     fleet.until("all are there", || all_at_head(&fleet));
-    eprintln!("{AGENTS} agents started, joined and applied in {:?}", began.elapsed());
+    figure(format_args!("{AGENTS} agents started, joined and applied in {:?}", began.elapsed()));
 
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -69,7 +69,10 @@ fn fifty_agents_are_back_after_a_kill_of_the_server_under_load_and_nothing_is_ap
         fleet.server.start();
         let listening = Instant::now();
         fleet.until("all are back and known", || back(&fleet) == AGENTS);
-        eprintln!("{AGENTS} agents back and known {:?} after the server", listening.elapsed());
+        figure(format_args!(
+            "{AGENTS} agents back and known {:?} after the server",
+            listening.elapsed()
+        ));
         over.store(true, Ordering::SeqCst);
     });
     let head = fleet.repository.head();

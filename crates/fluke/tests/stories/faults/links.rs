@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fluke_bed::{Link, ServerOptions, Tls};
 use fluke_model::event::EventKind;
 
-use super::processes::{Agent, Fleet, quiet};
+use super::processes::{Agent, Fleet, figure, quiet};
 
 struct Story {
     fleet: Fleet,
@@ -34,7 +34,7 @@ impl Story {
     fn comes_back(&self) {
         let began = Instant::now();
         self.fleet.until("there is a new session", || self.sessions() >= 2);
-        eprintln!("a new session after {:?}, heartbeats are 1 s", began.elapsed());
+        figure(format_args!("a new session after {:?}, heartbeats are 2 s", began.elapsed()));
     }
 
     /// A new version gets through, and all ends well.

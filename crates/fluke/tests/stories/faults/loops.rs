@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fluke_bed::ServerOptions;
 use fluke_bed::criterion;
 
-use super::processes::{Fleet, quiet};
+use super::processes::{Fleet, figure, quiet};
 
 /// How often an agent is killed.
 const AGENT_KILLS: usize = 200;
@@ -21,7 +21,7 @@ impl Moments {
     fn new() -> Self {
         let seed = std::env::var(SEED).ok().and_then(|text| text.parse().ok());
         let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-        eprintln!("{SEED}={seed}");
+        figure(format_args!("{SEED}={seed}"));
         Self(seed)
     }
 
@@ -65,7 +65,7 @@ fn an_agent_that_is_killed_two_hundred_times_around_an_apply_ends_as_git_says() 
     }
     agent.start();
     fleet.ends_well(&mut agent);
-    eprintln!("{} applies began in {AGENT_KILLS} rounds", agent.begun());
+    figure(format_args!("{} applies began in {AGENT_KILLS} rounds", agent.begun()));
     assert!(agent.begun() > 1, "the moments missed every apply");
 }
 

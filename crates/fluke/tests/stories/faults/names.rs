@@ -1,12 +1,12 @@
 //! One name, one agent: namesakes, copies, and agents that come back.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use fluke_bed::Link;
+use fluke_bed::{Link, ServerOptions};
 use fluke_model::event::EventKind;
 
-use super::processes::{Agent, Fleet, quiet};
+use super::processes::{Agent, Fleet, figure, quiet};
 
 fn count(fleet: &Fleet, kind: EventKind) -> usize {
     fleet.server.events(None).iter().filter(|event| event.kind == kind).count()
@@ -83,7 +83,7 @@ fn an_agent_takes_over_from_the_connection_that_it_lost_at_once() {
     let lost = Instant::now();
     link.half_open();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
-    eprintln!("back after {:?}, heartbeats are 1 s", lost.elapsed());
+    figure(format_args!("back after {:?}, heartbeats are 2 s", lost.elapsed()));
     let why = fleet.server.events(None);
     let why = why.iter().find(|event| event.kind == EventKind::AgentDisconnected);
     let why = why.and_then(|event| event.output.clone()).unwrap_or_default();
@@ -93,16 +93,23 @@ fn an_agent_takes_over_from_the_connection_that_it_lost_at_once() {
 
 #[test]
 fn an_agent_that_restarts_behind_a_dead_connection_is_back_within_three_heartbeats() {
-    let fleet = Fleet::start(quiet());
+    // So long that it has to come twice: it does not wait that long for an answer.
+    let heartbeat = Duration::from_secs(5);
+    let fleet = Fleet::start(ServerOptions { heartbeat: "5s".into(), ..quiet() });
     let (link, mut agent) = linked(&fleet);
     // As in a power cut: the server hears of nothing.
     agent.freeze();
     link.half_open();
+    let lost = Instant::now();
     agent.kill();
     agent.start();
-    let began = Instant::now();
     fleet.until("it is back", || count(&fleet, EventKind::AgentConnected) == 2);
-    eprintln!("back after {:?}, heartbeats are 1 s", began.elapsed());
+    let took = lost.elapsed();
+    figure(format_args!("back after {took:?}, heartbeats are {heartbeat:?}"));
+    let events = fleet.server.events(None);
+    let ended = events.iter().find(|event| event.kind == EventKind::AgentDisconnected);
+    let why = ended.and_then(|event| event.output.clone()).unwrap_or_default();
+    assert!(why.contains("replaced"), "before three heartbeats were missed: {why}");
     assert_eq!(count(&fleet, EventKind::AgentRefused), 0, "it is no stranger");
     fleet.ends_well(&mut agent);
 }

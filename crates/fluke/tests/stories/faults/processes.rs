@@ -21,9 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Where each agent's steps are, in words that every agent reads in its own way.
 pub const ROOT: &str = "$STORY_ROOT";
 
-/// A server whose heartbeats are a second apart, and that does nothing by itself for an hour.
+/// A server whose heartbeats are two seconds apart, and that does nothing by itself for an hour.
 pub fn quiet() -> ServerOptions {
-    ServerOptions { heartbeat: "1s".into(), tls: Tls::Off, ..ServerOptions::default() }
+    ServerOptions { heartbeat: "2s".into(), tls: Tls::Off, ..ServerOptions::default() }
+}
+
+/// Prints what was measured.
+#[expect(clippy::print_stderr, reason = "figures are for whoever looks")]
+pub fn figure(text: std::fmt::Arguments<'_>) {
+    eprintln!("{text}");
 }
 
 /// A server process with its repository, and the folder that everything is in.
