@@ -185,6 +185,8 @@ pub struct EventLog {
     health: Health,
     arrived: Notify,
     written: Notify,
+    /// Ends the pause of a writer whom the store has failed.
+    hurry: Notify,
     recorded: AtomicU64,
     lost: AtomicU64,
 }
@@ -211,6 +213,7 @@ impl EventLog {
             health: Health::default(),
             arrived: Notify::new(),
             written: Notify::new(),
+            hurry: Notify::new(),
             recorded: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         });
@@ -276,8 +279,10 @@ impl EventLog {
         }
     }
 
-    /// Waits until the store has everything recorded so far, or `longest` has passed.
+    /// Has the store tried at once, and waits until it has everything recorded so far, or
+    /// `longest` has passed.
     pub async fn flush(&self, longest: Duration) {
+        self.hurry.notify_one();
         let _ = tokio::time::timeout(longest, async {
             loop {
                 let written = self.written.notified();
@@ -392,7 +397,11 @@ async fn write(log: Arc<EventLog>, mut knows_newest: bool) {
         }
         if !knows_newest || log.append(&batch).await.is_err() {
             failures += 1;
-            tokio::time::sleep(pause_after(failures)).await;
+            let hurried = tokio::time::timeout(pause_after(failures), log.hurry.notified()).await;
+            if hurried.is_ok() {
+                // Whoever flushes has little time: pauses are short again.
+                failures = 0;
+            }
             continue;
         }
         failures = 0;
