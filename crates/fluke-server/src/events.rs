@@ -25,7 +25,7 @@ use fluke_model::id::{AgentName, TaskName};
 use fluke_model::time::Timestamp;
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::changes::{Change, Changes};
 use health::Health;
@@ -252,7 +252,18 @@ impl EventLog {
 
     /// Who an agent connected as last, as far as the store can say at once.
     pub async fn holder(&self, agent: &AgentName) -> Option<String> {
-        self.noted(within(HOLDER_PATIENCE, self.store.holder(agent)).await).ok().flatten()
+        let (store, agent) = (self.store.clone(), agent.clone());
+        // It goes on when nobody waits any more: only a call that runs to its own end shows the
+        // store that a connection is dead, and has it make another.
+        let call = tokio::spawn(async move { within(STORE_TIMEOUT, store.holder(&agent)).await });
+        let answer = within(HOLDER_PATIENCE, async {
+            let broken = |error: JoinError| StoreError::Failed {
+                place: "this server".into(),
+                reason: error.to_string(),
+            };
+            call.await.unwrap_or_else(|error| Err(broken(error)))
+        });
+        self.noted(answer.await).ok().flatten()
     }
 
     /// How the store does, for metrics.
