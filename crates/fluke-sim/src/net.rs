@@ -48,9 +48,8 @@ pub struct Net(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    /// One for each link: the runtime wakes those who wait for the same thing in any order, and
-    /// what happens on one link must not depend on what happens at that moment on another.
-    dice: Vec<Dice>,
+    seed: u64,
+    began: Instant,
     links: Vec<Link>,
     pipes: Vec<Arc<Mutex<Pipe>>>,
     /// Where a server that lives takes connections.
@@ -69,9 +68,9 @@ const USUAL_DELAY: Duration = Duration::from_millis(5);
 impl Net {
     /// Everything works.
     pub fn new(hosts: usize, seed: u64) -> Self {
-        let dice = (0..hosts).map(|host| Dice::new(seed, 10_000 + host as u64)).collect();
+        let began = Instant::now();
         let links = vec![Link { blocked: None, delay: USUAL_DELAY }; hosts];
-        Self(Arc::new(Mutex::new(Inner { dice, links, pipes: Vec::new(), door: None })))
+        Self(Arc::new(Mutex::new(Inner { seed, began, links, pipes: Vec::new(), door: None })))
     }
 
     /// A server begins to listen.
@@ -162,11 +161,14 @@ impl Net {
         lock(&self.0)
     }
 
-    /// When what is sent now arrives.
+    /// When what is sent now arrives. The runtime wakes those who wait for the same thing in any
+    /// order: chance depends on the link and the moment, and not on who sends first.
     fn arrival(&self, host: HostId) -> Instant {
         let inner = self.lock();
-        let delay = inner.links[host].delay;
-        Instant::now() + delay + inner.dice[host].millis(0, delay.as_millis() as u64 / 2)
+        let (now, delay) = (Instant::now(), inner.links[host].delay);
+        let moment = now.duration_since(inner.began).as_millis() as u64;
+        let dice = Dice::new(inner.seed ^ moment.rotate_left(32), 10_000 + host as u64);
+        now + delay + dice.millis(0, delay.as_millis() as u64 / 2)
     }
 
     fn is_blocked(&self, host: HostId, reader: End) -> bool {
