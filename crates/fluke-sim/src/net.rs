@@ -229,6 +229,10 @@ impl Pipe {
     }
 
     fn hang_up(&mut self, end: End) {
+        if self.lanes[end as usize].lost {
+            // Of another life, which went with its machine.
+            return;
+        }
         let (written, read) = (end as usize, 1 - end as usize);
         self.lanes[written].ended = true;
         self.lanes[written].writer_gone = true;

@@ -148,6 +148,7 @@ fn every_law_notices_what_it_is_there_for() {
             night.insert(5, alert(1, drifted()));
         }),
         ("a failure that is tried again at once", FailuresRest, |night| {
+            night[8] = checked(Found::Drifted(9));
             night[9] = finished(1, 2, Outcome::Failure);
             let again = [
                 checked(Found::Drifted(3)),

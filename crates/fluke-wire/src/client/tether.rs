@@ -1,8 +1,8 @@
 //! Ends a connection together with whoever wanted it.
 //!
-//! HTTP/2 runs on a task of its own, which goes on for as long as it waits for an answer. A server
-//! that takes connections and says nothing would otherwise cost an agent one connection for every
-//! attempt, for ever.
+//! HTTP/2 runs on a task of its own, which wants to say goodbye before it ends. A server that takes
+//! connections and reads nothing, as one does that was stopped or hangs, would otherwise cost an
+//! agent one connection for every attempt, for ever.
 
 use std::io;
 use std::pin::Pin;
@@ -81,14 +81,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Tethered<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_held(cx)?;
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_held(cx)?;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_held(cx)?;
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
@@ -97,6 +100,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Tethered<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.poll_held(cx)?;
         Pin::new(&mut self.io).poll_write_vectored(cx, slices)
     }
 
