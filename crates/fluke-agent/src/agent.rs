@@ -17,7 +17,7 @@ use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;
 use futures_util::stream::{self, BoxStream, FusedStream, SelectAll};
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -187,7 +187,11 @@ pub async fn run_in(
         agent.handle(happening);
     };
     agent.say_last_words().await;
-    Ok(ending)
+    // Told to stop in the meantime: that is not for a successor to find out.
+    match endings.next().now_or_never() {
+        Some(Some(Ending::Stop)) => Ok(Ending::Stop),
+        _ => Ok(ending),
+    }
 }
 
 struct Agent<W: World, S> {

@@ -145,9 +145,9 @@ impl Journal {
         self.lost
     }
 
-    /// The server knows how many were dropped.
-    pub fn told_lost(&mut self) {
-        self.lost = 0;
+    /// The server knows that so many were dropped; there may be more by now.
+    pub fn told_lost(&mut self, records: u64) {
+        self.lost = self.lost.saturating_sub(records);
     }
 
     /// Ends an apply that was under way when the agent last ended.

@@ -256,9 +256,9 @@ impl Store {
         self.journal.lost()
     }
 
-    /// The server knows how many were dropped.
-    pub fn told_lost(&mut self) {
-        self.journal.told_lost();
+    /// The server knows that so many were dropped.
+    pub fn told_lost(&mut self, records: u64) {
+        self.journal.told_lost(records);
         self.unwritten.journal = true;
     }
 

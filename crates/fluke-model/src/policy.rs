@@ -178,10 +178,10 @@ pub fn pause_after(failures: u32) -> Duration {
 }
 
 /// A task that was well for less than this had only seemed so.
-pub const LASTING: Duration = Duration::from_secs(5);
+pub const LASTING: Duration = Duration::from_secs(3);
 
 /// So many relapses in a row are put right at once; then with growing pauses.
-pub const FREE_RELAPSES: u32 = 20;
+pub const FREE_RELAPSES: u32 = 30;
 
 /// Counts how often a task that was well, put right or by itself, drifted again right away.
 ///

@@ -25,7 +25,7 @@ use fluke_model::id::{AgentName, TaskName};
 use fluke_model::time::Timestamp;
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::changes::{Change, Changes};
 use health::Health;
@@ -185,6 +185,8 @@ pub struct EventLog {
     health: Health,
     arrived: Notify,
     written: Notify,
+    /// Ends the pause of a writer whom the store has failed.
+    hurry: Notify,
     recorded: AtomicU64,
     lost: AtomicU64,
 }
@@ -211,6 +213,7 @@ impl EventLog {
             health: Health::default(),
             arrived: Notify::new(),
             written: Notify::new(),
+            hurry: Notify::new(),
             recorded: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         });
@@ -249,7 +252,18 @@ impl EventLog {
 
     /// Who an agent connected as last, as far as the store can say at once.
     pub async fn holder(&self, agent: &AgentName) -> Option<String> {
-        self.noted(within(HOLDER_PATIENCE, self.store.holder(agent)).await).ok().flatten()
+        let (store, agent) = (self.store.clone(), agent.clone());
+        // It goes on when nobody waits any more: only a call that runs to its own end shows the
+        // store that a connection is dead, and has it make another.
+        let call = tokio::spawn(async move { within(STORE_TIMEOUT, store.holder(&agent)).await });
+        let answer = within(HOLDER_PATIENCE, async {
+            let broken = |error: JoinError| StoreError::Failed {
+                place: "this server".into(),
+                reason: error.to_string(),
+            };
+            call.await.unwrap_or_else(|error| Err(broken(error)))
+        });
+        self.noted(answer.await).ok().flatten()
     }
 
     /// How the store does, for metrics.
@@ -276,8 +290,10 @@ impl EventLog {
         }
     }
 
-    /// Waits until the store has everything recorded so far, or `longest` has passed.
+    /// Has the store tried at once, and waits until it has everything recorded so far, or
+    /// `longest` has passed.
     pub async fn flush(&self, longest: Duration) {
+        self.hurry.notify_one();
         let _ = tokio::time::timeout(longest, async {
             loop {
                 let written = self.written.notified();
@@ -392,7 +408,11 @@ async fn write(log: Arc<EventLog>, mut knows_newest: bool) {
         }
         if !knows_newest || log.append(&batch).await.is_err() {
             failures += 1;
-            tokio::time::sleep(pause_after(failures)).await;
+            let hurried = tokio::time::timeout(pause_after(failures), log.hurry.notified()).await;
+            if hurried.is_ok() {
+                // Whoever flushes has little time: pauses are short again.
+                failures = 0;
+            }
             continue;
         }
         failures = 0;

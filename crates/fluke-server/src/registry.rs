@@ -112,6 +112,11 @@ impl Registry {
         let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
         let seat = agents.seat(hello, grant, poll_interval, now)?;
         let mut inner = seat.lock();
+        // First of all: whoever may not have the name does not get anybody out of the seat either.
+        let is_other = inner.grant.as_deref() != grant;
+        if is_other && grant_is_valid(inner.grant.as_deref()) {
+            return Err(ClaimError::OtherToken(hello.name.clone()));
+        }
         if let Some(holder) = &inner.holder {
             let (name, by) = (hello.name.clone(), holder.session);
             if inner.machine.hello().instance != hello.instance {
@@ -121,10 +126,7 @@ impl Registry {
                 return Err(ClaimError::Contested { name, by });
             }
         }
-        if inner.grant.as_deref() != grant {
-            if grant_is_valid(inner.grant.as_deref()) {
-                return Err(ClaimError::OtherToken(hello.name.clone()));
-            }
+        if is_other {
             inner.grant = grant.map(str::to_string);
         }
         // One nudge says it all: what waits, waits in the machine.

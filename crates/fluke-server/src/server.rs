@@ -257,6 +257,13 @@ impl Server {
             }
         }
         self.events.flush(LAST_WORDS).await;
+        let lost = self.events.counts().waiting;
+        if lost > 0 {
+            tracing::warn!(
+                lost,
+                "events could not be stored before the server stopped; they are lost"
+            );
+        }
         self.loops.iter().for_each(JoinHandle::abort);
     }
 }

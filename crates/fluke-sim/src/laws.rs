@@ -313,6 +313,8 @@ impl Court<'_> {
                     news = entry.at;
                     interrupted.clear();
                 }
+                // How often it was interrupted before went with the disk.
+                What::JournalLost(host) => interrupted.retain(|(of, _), _| of != host),
                 What::Checked { host, key, found: Found::Satisfied } => {
                     // Peace: what comes now is another drift.
                     ended.remove(&(*host, key.as_str()));

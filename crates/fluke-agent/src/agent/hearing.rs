@@ -82,8 +82,9 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             ToAgent::Welcome(_) | ToAgent::Heartbeat => {}
             ToAgent::Ack { record } => {
                 // What was said before a record has been heard as well.
-                if std::mem::take(&mut self.telling_lost) > 0 {
-                    self.store.told_lost();
+                let lost = std::mem::take(&mut self.telling_lost);
+                if lost > 0 {
+                    self.store.told_lost(lost);
                 }
                 self.store.acknowledge(record);
             }

@@ -196,7 +196,10 @@ impl Systemd {
         let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
         while let Some((at, state)) = answers.next().await {
             let state = state?;
-            self.known().keep(&names[at], &state, &seen, SystemTime::now());
+            // What systemd would not say now, it may say next time.
+            if state != Some(FileState::Bad) {
+                self.known().keep(&names[at], &state, &seen, SystemTime::now());
+            }
             units[at].file = state;
         }
         Ok(units)

@@ -56,7 +56,9 @@ fn a_server_that_stays_away_costs_only_so_much() {
     assert_eq!(journal.lost(), 5);
     let (found, _) = Journal::parse(&journal.to_bytes()).expect("readable");
     assert_eq!(found.lost(), 5, "until somebody was told");
-    journal.told_lost();
+    journal.add(entry(passed()));
+    journal.told_lost(5);
+    assert_eq!(journal.lost(), 1, "what went since is not told yet");
     let loud = "x".repeat(fluke_model::verdict::MAX_OUTPUT);
     for _ in 0..1000 {
         journal.add(entry(ended(&loud)));

@@ -76,8 +76,12 @@ impl Offline {
         self.alone
     }
 
-    /// Everything was looked at.
+    /// Everything was looked at, and with it every task whose next try was due.
     pub fn looked(&mut self, now: Instant) {
+        for account in self.accounts.values_mut() {
+            // Also of tasks that are not for the agent alone to repair, or are gone.
+            account.retry.take_if(|due| *due <= now);
+        }
         if let Some(next) = &mut self.next_look {
             *next = now + self.interval;
         }

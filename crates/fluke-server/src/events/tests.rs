@@ -98,7 +98,9 @@ async fn a_store_that_is_away_loses_nothing_that_fits() {
     assert_eq!(texts(&log.recent(&newest(1)).await), ["999"]);
 
     store.away.store(false, Ordering::SeqCst);
+    let began = tokio::time::Instant::now();
     log.flush(SOON).await;
+    assert!(began.elapsed() < FIRST_PAUSE, "whoever flushes does not wait for a pause to end");
     assert_eq!(log.counts(), EventCounts { recorded: 1000, lost: 0, waiting: 0 });
     let kept = store.kept.query(&newest(2000)).await.expect("memory answers");
     assert_eq!(kept.events.len(), 1000);

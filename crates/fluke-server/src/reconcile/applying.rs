@@ -88,7 +88,9 @@ impl Machine {
                     had begun; whether it was done, the next check tells";
         let output = Output::from_text(said);
         let fact = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
-        effects.push(Effect::Record(self.record_event(&Record { at: now.wall, fact, ..*began })));
+        let ended = Record { at: now.wall, fact, ..*began };
+        effects.push(Effect::Record(self.record_event(&ended)));
+        self.note_failure_of_old(&ended, now, effects);
     }
 
     fn note_in_phase(&mut self, record: &Record) {

@@ -119,6 +119,30 @@ fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
 }
 
 #[test]
+fn another_token_does_not_get_anybody_out_of_a_seat() {
+    let registry = Registry::default();
+    let (seat, _nudged, _) = connect(&registry, 1);
+    let claim = |is_valid: bool| {
+        let valid = move |_: Option<&str>| is_valid;
+        let now = Clock::default().read();
+        registry.claim(&hello(1), SessionId(2), Some("other"), valid, POLL, now)
+    };
+    let name = AgentName::new("web-1").expect("name");
+    let error = claim(true).expect_err("the token of the name is good");
+    assert_eq!(error, ClaimError::OtherToken(name.clone()), "nobody has to be listened for");
+    let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
+    let step = seat.step(SessionId(1), heartbeat, Clock::default().read());
+    assert!(step.is_some(), "it is still seated");
+    registry.order("web-1", request("r1")).expect("still connected");
+
+    // A token that is no longer good is no reason; the connection is one.
+    let contested = ClaimError::Contested { name: name.clone(), by: SessionId(1) };
+    assert_eq!(claim(false).expect_err("it lives"), contested);
+    let error = claim(true).expect_err("the name is still known under the first token");
+    assert_eq!(error, ClaimError::OtherToken(name));
+}
+
+#[test]
 fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     let registry = Registry::default();
     let now = Clock::default().read();

@@ -87,13 +87,34 @@ fn endings(
             match signals.next().await {
                 Signal::Stop => return Some((Ending::Stop, (signals, footing))),
                 Signal::Reload => {
-                    if succession::is_due(args, myself, &footing).await {
-                        return Some((Ending::HandOver, (signals, footing)));
+                    if let Some(ending) = reload(&mut signals, args, myself, &footing).await {
+                        return Some((ending, (signals, footing)));
                     }
                 }
             }
         }
     })
+}
+
+/// Trying out a new program takes its time, and a stop does not wait for it.
+async fn reload(
+    signals: &mut Signals,
+    args: &AgentArgs,
+    myself: &Myself,
+    footing: &Footing,
+) -> Option<Ending> {
+    let mut due = std::pin::pin!(succession::is_due(args, myself, footing));
+    loop {
+        // Both branches are cancel-safe: a signal that was not taken is still there, and the
+        // trial goes on.
+        tokio::select! {
+            biased;
+            signal = signals.next() => if let Signal::Stop = signal {
+                return Some(Ending::Stop);
+            },
+            is_due = &mut due => return is_due.then_some(Ending::HandOver),
+        }
+    }
 }
 
 fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {

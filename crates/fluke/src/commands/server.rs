@@ -20,7 +20,7 @@ use crate::logging;
 use crate::screen::{self, Style};
 
 /// How often memory that is not used goes back to the system.
-const GIVE_BACK: Duration = Duration::from_secs(20);
+const GIVE_BACK: Duration = Duration::from_secs(10);
 
 /// Runs the server until it is told to stop.
 pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {

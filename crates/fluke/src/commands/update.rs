@@ -57,6 +57,7 @@ async fn put_in_place(from: &str, args: &UpdateArgs, beside: &Beside) -> Result<
         return Ok(Swap::Same);
     }
     let version = try_out(candidate.path()).await.map_err(|error| {
+        let from = fetching::shown(from);
         Failure::new(format!("{from} does not run here; nothing was changed")).because(&error).help(
             "is it for this kind of machine? `file` and `ldd` tell what it is and what it needs",
         )

@@ -4,6 +4,7 @@
 //! token change without a restart.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::read_bounded;
 
@@ -27,6 +28,15 @@ pub enum VariablesError {
         /// Counted from one.
         line: usize,
     },
+}
+
+/// The names in the file when this process was started: systemd gave them to the process as well,
+/// where they must not outlive their lines in the file.
+static AT_START: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Whether the process has `name` from the file as it was at the start.
+pub fn was_in_file(name: &str) -> bool {
+    AT_START.get().is_some_and(|names| names.iter().any(|known| known == name))
 }
 
 /// Variables by name; the file's win over the process's.
@@ -53,8 +63,10 @@ impl Variables {
                 return Err(VariablesError::Unreadable { file: file.to_path_buf(), source });
             }
         };
-        Self::parse(&String::from_utf8_lossy(&text))
-            .map_err(|line| VariablesError::Line { file: file.to_path_buf(), line })
+        let variables = Self::parse(&String::from_utf8_lossy(&text))
+            .map_err(|line| VariablesError::Line { file: file.to_path_buf(), line })?;
+        AT_START.get_or_init(|| variables.0.iter().map(|(name, _)| name.clone()).collect());
+        Ok(variables)
     }
 
     /// Lines of `NAME=VALUE`, as systemd reads them: quotes around a value are not part of it,
@@ -74,7 +86,8 @@ impl Variables {
     /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<String> {
         let own = self.0.iter().rev().find(|(known, _)| known == name);
-        own.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
+        let of_process = || std::env::var(name).ok().filter(|_| !was_in_file(name));
+        own.map(|(_, value)| value.clone()).or_else(of_process)
     }
 
     /// Those of the file.

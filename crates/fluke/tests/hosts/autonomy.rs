@@ -41,9 +41,9 @@ fn a_reboot_without_a_server_repairs_what_it_may_and_the_server_learns_of_it_onc
     bed.server_with(alerting(&alerts, quick()));
     let web = bed.host("web-1").joins("");
     three_tasks(&bed, &web);
-    let before = alerts.received().len();
-
+    // A server that stops delivers what waits.
     bed.server().stop();
+    let before = alerts.received().len();
     web.stop_agent();
     web.run("rm /srv/may /srv/ask /srv/tell");
     web.reboot();

@@ -156,9 +156,10 @@ fn units_that_cannot_be_put_right_are_explained_and_left_alone() {
     web.unit("known.service", &format!("{SLEEPER}Alias=other-name.service\n"));
     web.run("systemctl enable --quiet known.service");
     web.run("systemd-run --quiet --unit=transient sleep infinity");
-    // As a generator would have made it.
-    web.write("/run/systemd/generator/generated.service", "[Service]\nExecStart=sleep infinity\n");
-    web.run("systemctl daemon-reload; test -e /run/systemd/generator/generated.service || true");
+    let generator = "/etc/systemd/system-generators/story";
+    let unit = "[Service]\\nExecStart=sleep infinity\\n";
+    web.write(generator, &format!("#!/bin/sh\nprintf '{unit}' > $1/generated.service\n"));
+    web.run(&format!("chmod +x {generator} && systemctl daemon-reload"));
     web.write("/srv/linked.service", SLEEPER);
     web.run("systemctl link --quiet /srv/linked.service");
     let web = web.joins("");
@@ -182,6 +183,14 @@ fn units_that_cannot_be_put_right_are_explained_and_left_alone() {
         ("transient", "transient.service", "", StepStatus::Failed, "cannot be enabled"),
         ("passing", "transient.service", "enabled = false", StepStatus::InSync, ""),
         ("linked", "linked.service", "", StepStatus::InSync, ""),
+        ("generated", "generated.service", "", StepStatus::InSync, ""),
+        (
+            "made",
+            "generated.service",
+            "enabled = false",
+            StepStatus::Failed,
+            "was made by a generator",
+        ),
         ("target", "multi-user.target", "", StepStatus::InSync, ""),
         ("socket", "dbus.socket", "", StepStatus::InSync, ""),
         ("slice", "system.slice", "", StepStatus::InSync, ""),

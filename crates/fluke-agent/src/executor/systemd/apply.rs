@@ -166,12 +166,18 @@ impl Systemd {
     ) -> Result<Done, Failure> {
         let unit = facts.id.as_str();
         let told = |error: super::CallError| Failure::from(error.to_string());
-        let mut changes = bus.changes_of(unit).await.map_err(told)?;
+        // A listener that nobody reads holds up the connection: a unit that says much while it
+        // starts must not have one.
+        let mut changes = match is_up_when_forked(facts) {
+            true => Some(bus.changes_of(unit).await.map_err(told)?),
+            false => None,
+        };
         let result = bus.run_job(unit, "StartUnit").await.map_err(told)?;
         let mut stayed = true;
-        if result == "done" && is_up_when_forked(facts) {
+        if let Some(changes) = changes.as_mut().filter(|_| result == "done") {
             stayed = timeout(PROBATION, changes.until_fallen()).await.is_err();
         }
+        drop(changes);
         if result == "done" && stayed && self.observe_one(name).await?.active == Active::Up {
             log.push(format!("started `{unit}`"));
             return Ok(Done::Well);

@@ -146,3 +146,13 @@ fn the_agent_knows_that_it_is_alone_once_it_was_left_or_could_not_reach_anybody(
     offline.lost(now);
     assert!(offline.is_alone());
 }
+
+#[test]
+fn what_failed_and_is_not_for_the_agent_to_repair_is_no_reason_to_look_again_and_again() {
+    let start = Instant::now();
+    let mut offline = Offline::new(60 * MINUTE, start);
+    offline.learn(&report(&[(0, Outcome::Failure)]), start);
+    let due = offline.next_look().expect("alone");
+    offline.looked(due);
+    assert_eq!(offline.next_look(), Some(due + 60 * MINUTE));
+}

@@ -1,7 +1,9 @@
 //! Real Redis servers for tests: each with a folder and a port of its own.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -45,26 +47,37 @@ impl RedisServer {
             process: None,
         };
         // Somebody else may take the port in between: then another one is tried.
-        while server.process.is_none() {
+        loop {
             server.port = free_port();
-            server.start_again();
+            if server.comes_up() {
+                return server;
+            }
         }
-        server
     }
 
     /// On the port it had.
     pub(crate) fn start_again(&mut self) {
+        let is_up = self.comes_up();
+        assert!(is_up, "redis-server does not start again: who has taken port {}?", self.port);
+    }
+
+    /// Starts it, and waits until it is ready; not so if it ends, as somebody else has its port.
+    fn comes_up(&mut self) -> bool {
         let port = self.port.to_string();
         let plain = if self.speaks_tls() {
             ["--port", "0", "--tls-port", &port]
         } else {
             ["--port", &port, "--tls-port", "0"]
         };
+        // That of a server that was killed is still there.
+        let _ = std::fs::remove_file(self.socket());
         let process = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--save", "", "--daemonize", "no"])
             .args(plain)
             .arg("--dir")
             .arg(self.folder.path())
+            .arg("--unixsocket")
+            .arg(self.socket())
             .args(&self.arguments)
             .stdout(Stdio::null())
             .spawn()
@@ -75,17 +88,27 @@ impl RedisServer {
             let process = self.process.as_mut().expect("it was started");
             if process.try_wait().expect("a child").is_some() {
                 self.process = None;
-                return;
+                return false;
             }
             assert!(Instant::now() < deadline, "redis-server does not come up");
             std::thread::sleep(Duration::from_millis(10));
         }
+        true
+    }
+
+    /// Nobody else has it, whereas a port may be another server's. It answers when everything is
+    /// listened on.
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
     }
 
     /// Whether it listens, and has read what it kept.
     fn is_ready(&self) -> bool {
-        let listens = TcpStream::connect(self.address()).is_ok();
-        listens && (self.speaks_tls() || !self.ask("ping").starts_with("-LOADING"))
+        let said = UnixStream::connect(self.socket()).and_then(|stream| {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            exchange(stream, "ping")
+        });
+        said.is_ok_and(|said| !said.is_empty() && !said.starts_with("-LOADING"))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -125,11 +148,15 @@ impl RedisServer {
     pub(crate) fn ask(&self, command: &str) -> String {
         let stream = TcpStream::connect(self.address()).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        (&stream).write_all(format!("{command}\r\n").as_bytes()).expect("sent");
-        let mut line = String::new();
-        BufReader::new(&stream).read_line(&mut line).expect("an answer");
-        line.trim_end().to_string()
+        exchange(stream, command).expect("an answer")
     }
+}
+
+fn exchange(mut stream: impl Read + Write, command: &str) -> io::Result<String> {
+    stream.write_all(format!("{command}\r\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(line.trim_end().to_string())
 }
 
 impl Drop for RedisServer {

@@ -17,6 +17,15 @@ impl Lab {
         self.answer(&[off(0)])
     }
 
+    /// An apply begins, the agent dies of it, comes back, and knows nothing of it.
+    fn die_and_forget(&mut self) -> Vec<ToAgent> {
+        self.record(StepIndex(0), Fact::Began { reason: "x".into() });
+        self.step(Input::Disconnected { why: "connection reset".into() });
+        self.now.instant += Duration::from_millis(500);
+        self.connect(&[told_task()]);
+        self.answer(&[off(0)])
+    }
+
     fn failures_told(&self) -> usize {
         let failed = News::DriftRemediated { success: false };
         self.alerts.iter().filter(|news| **news == failed).count()
@@ -40,6 +49,19 @@ fn an_apply_that_takes_its_agent_down_every_time_is_left_alone_like_one_that_fai
     assert_eq!(told(&lab.answer(&[])), ["apply 0"]);
     lab.perform(Outcome::Success);
     assert_eq!(lab.alerts.last(), Some(&News::DriftRemediated { success: true }));
+}
+
+#[test]
+fn an_agent_that_cannot_write_down_what_it_dies_of_is_left_alone_as_well() {
+    let mut lab = Lab::with(&[told_task()]);
+    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
+    assert_eq!(told(&lab.die_and_forget()), ["apply 0"], "once is nobody's fault");
+    assert_eq!(lab.failures_told(), 0);
+    assert!(lab.die_and_forget().is_empty(), "twice is the task's");
+    assert_eq!(lab.failures_told(), 1);
+    let interrupted = |event: &&Event| event.outcome == Some(Outcome::Interrupted);
+    assert_eq!(lab.events.iter().filter(interrupted).count(), 2, "each has its end");
+    assert_eq!(told(&lab.pass(Duration::from_secs(20))), ["check 0"]);
 }
 
 #[test]

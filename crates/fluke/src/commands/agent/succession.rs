@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use super::loading;
 use crate::cli::AgentArgs;
-use crate::config::variables::Variables;
+use crate::config::variables::{Variables, was_in_file};
 use crate::program::{Program, ProgramError, try_out};
 
 /// How long processes that were killed may take to be gone.
@@ -179,8 +179,11 @@ fn exec(program: &Path, variables: &[(String, String)]) -> io::Error {
     let prepared = || -> io::Result<_> {
         let program = c_string(program.as_os_str().to_owned())?;
         let arguments = std::env::args_os().map(c_string).collect::<io::Result<Vec<_>>>()?;
-        let kept = std::env::vars_os()
-            .filter(|(name, _)| !variables.iter().any(|(changed, _)| name == changed.as_str()));
+        let is_of_file = |name: &OsString| {
+            name.to_str().is_some_and(was_in_file)
+                || variables.iter().any(|(changed, _)| name == changed.as_str())
+        };
+        let kept = std::env::vars_os().filter(|(name, _)| !is_of_file(name));
         let changed = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let entry = |(mut name, value): (OsString, OsString)| {
             name.push("=");

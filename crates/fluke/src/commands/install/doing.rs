@@ -29,7 +29,10 @@ pub async fn perform(action: &Action) -> Result<(), Failure> {
         Action::CopyProgram(from, to) => return copy(from, to).await,
         Action::AddUser(name, home) => {
             let home = home.to_string_lossy();
-            let useradd = ["--system", "--user-group", "--no-create-home", "--home-dir", &home];
+            // A group that others are in outlives the user.
+            let has_group = Group::from_name(name).is_ok_and(|group| group.is_some());
+            let group = if has_group { format!("--gid={name}") } else { "--user-group".into() };
+            let useradd = ["--system", &group, "--no-create-home", "--home-dir", &home];
             let shell = ["--shell", "/usr/sbin/nologin", "--comment", "fluke server", name];
             return run("useradd", &[&useradd[..], &shell[..]].concat()).await;
         }

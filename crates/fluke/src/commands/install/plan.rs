@@ -353,11 +353,11 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
         return plan;
     }
     let (mut kept, mut units) = (Record::default(), Vec::new());
-    let mut late = Vec::new();
+    let (mut late, mut user) = (Vec::new(), None);
     for made in record.made.iter().rev() {
         match made {
             Made::Unit { path, .. } => {
-                if facts.unit.is_some() {
+                if facts.unit.is_some() || facts.is_active {
                     units.push(Action::Systemctl(vec!["disable", "--now", part.unit()]));
                 }
                 units.push(Action::Remove(path.clone()));
@@ -377,13 +377,15 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
             kept_anyway if !purge => kept.made.insert(0, kept_anyway.clone()),
             Made::Settings { path } => late.push(Action::Remove(path.clone())),
             Made::State { path } => late.push(Action::RemoveTree(path.clone())),
-            Made::User { name } => late.push(Action::DeleteUser(name.clone())),
+            Made::User { name } => user = facts.has_user.then(|| Action::DeleteUser(name.clone())),
             // Behind the record, which is in it.
             Made::Folder { .. } => {}
         }
     }
     plan.actions.append(&mut units);
     plan.actions.append(&mut late);
+    // Nothing is his any more.
+    plan.actions.extend(user);
     if purge {
         plan.actions.push(Action::Remove(part.record()));
         let folders = record.made.iter().filter_map(|made| match made {

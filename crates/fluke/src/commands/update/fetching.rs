@@ -39,7 +39,8 @@ pub async fn fetch(
     let hash = candidate.finish().map_err(|error| super::failed(beside.program(), &error))?;
     match expected {
         Some(expected) if expected != hash => Err(Failure::new(format!(
-            "{from} is not what was meant: its SHA-256 is {hash}, not {expected}"
+            "{} is not what was meant: its SHA-256 is {hash}, not {expected}",
+            shown(from)
         ))
         .help("nothing was changed; see whether the file or the sum is the wrong one")),
         _ => Ok((candidate, hash)),
@@ -51,7 +52,9 @@ fn origin(from: &str, is_summed: bool) -> Result<Origin, Failure> {
         None => return Ok(Origin::File(from.to_string())),
         Some(("file", path)) => return Ok(Origin::File(path.to_string())),
         Some(_) => Url::parse(from).map_err(|error| {
-            Failure::new(format!("--from {from} is no address")).because(&error).usage(true)
+            Failure::new(format!("--from {} is no address", shown(from)))
+                .because(&error)
+                .usage(true)
         })?,
     };
     match url.scheme() {
@@ -86,7 +89,7 @@ fn copy(path: &str, candidate: &mut Candidate) -> Result<(), Failure> {
 async fn download(url: Url, candidate: &mut Candidate) -> Result<(), Failure> {
     // Whoever comes first sets it; there is one provider in this program.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let from = url.to_string();
+    let from = shown(url.as_str());
     let failed = |error: &dyn std::error::Error| {
         Failure::new(format!("could not fetch the program from {from}")).because(error)
     };
@@ -100,7 +103,7 @@ async fn download(url: Url, candidate: &mut Candidate) -> Result<(), Failure> {
     let http = if is_https { http } else { http.tls_certs_only([]) };
     let answer = http.build().map_err(|error| failed(&error))?.get(url).send().await;
     let answer = answer.and_then(reqwest::Response::error_for_status);
-    let mut answer = answer.map_err(|error| failed(&error))?;
+    let mut answer = answer.map_err(|error| failed(&error.without_url()))?;
     let mut all = 0;
     while let Some(part) = answer.chunk().await.map_err(|error| failed(&error))? {
         all += part.len() as u64;
@@ -112,6 +115,14 @@ async fn download(url: Url, candidate: &mut Candidate) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An address without the name and password that may stand in it.
+pub(super) fn shown(from: &str) -> String {
+    let Some((scheme, rest)) = from.split_once("://") else { return from.to_string() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
 fn too_large(from: &str) -> Failure {
     Failure::new(format!("{from} has over {} MiB: that is no fluke", MOST / 1024 / 1024))
 }
@@ -119,6 +130,17 @@ fn too_large(from: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for (from, told) in [
+            ("https://bot:s3cret@example.com/a@b", "https://example.com/a@b"),
+            ("https://example.com", "https://example.com"),
+            ("/srv/fluke@2", "/srv/fluke@2"),
+        ] {
+            assert_eq!(shown(from), told);
+        }
+    }
 
     #[test]
     fn what_comes_over_http_must_be_summed() {

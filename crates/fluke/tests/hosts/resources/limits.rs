@@ -50,7 +50,8 @@ fn an_agent_without_processes_descriptors_or_memory_says_so_and_goes_on() {
     let Some(bed) = bed() else { return };
     bed.server_with(polling());
     let host = bed.host("web-1");
-    host.run("useradd app");
+    // The kernel counts the processes of a user on all hosts of the machine: nobody else has it.
+    host.run("useradd --uid 61234 app");
     // Quick, as there are many to start.
     let more = "execution {\n    default_shell = \"/bin/sh\"\n  }".to_string();
     let web = host.joins_as(&Join { more, ..Join::default() });
@@ -66,6 +67,7 @@ fn an_agent_without_processes_descriptors_or_memory_says_so_and_goes_on() {
     assert_it_says_so(&bed, &web, &take, &give, [files, "app"]);
 
     // As many processes as that one user may have.
+    let processes = web.run(&format!("prlimit --pid {pid} --nproc --output SOFT --noheadings"));
     web.run(&format!(
         "prlimit --pid {pid} --nproc=30:; for n in {{1..40}}; do \
          setpriv --reuid=app --clear-groups sleep 1000 > /dev/null 2>&1 & echo $! >> /run/sleeps; done"
@@ -75,7 +77,8 @@ fn an_agent_without_processes_descriptors_or_memory_says_so_and_goes_on() {
         reason(bed, &web, "other/shell.file").contains(no_room)
     });
     assert!(reason(&bed, &web, "file/shell.file").is_empty(), "the other one is not concerned");
-    web.run("kill $(cat /run/sleeps)");
+    let processes = processes.trim();
+    web.run(&format!("kill $(cat /run/sleeps); prlimit --pid {pid} --nproc={processes}:"));
     bed.settles();
 
     // A command that takes all the memory there is ends; the agent does not.

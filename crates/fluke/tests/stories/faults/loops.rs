@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use fluke_bed::ServerOptions;
 use fluke_bed::criterion;
+use fluke_model::event::EventKind;
+use fluke_model::verdict::Outcome;
 
 use super::processes::{Fleet, figure, quiet};
 
@@ -40,33 +42,39 @@ fn an_agent_that_is_killed_two_hundred_times_around_an_apply_ends_as_git_says() 
     let mut agent = fleet.agent("web-1");
     let began = Instant::now();
     agent.start();
-    fleet.commit(&["page"], "1");
-    agent.should_have(&["page"], "1");
+    fleet.commit(&["page"], "first");
     fleet.settles("web-1");
-    // A whole cycle from the start of the agent, and some.
-    let whole = began.elapsed().clamp(Duration::from_millis(50), Duration::from_millis(400));
+    // A whole cycle from the start of the agent.
+    let whole = began.elapsed().clamp(Duration::from_millis(50), Duration::from_millis(250));
     agent.kill();
     for round in 0..AGENT_KILLS {
-        agent.remove(&["page"]);
-        agent.start();
-        let moment = Instant::now() + moments.before(whole);
-        // Half of the rounds aim at the apply itself.
-        let mut begun = agent.begun();
-        let aims = round % 2 == 0;
-        while aims && begun == agent.begun() && moment.elapsed() < whole {
-            std::thread::sleep(Duration::from_millis(1));
+        // A version a round: what was interrupted again and again would be left alone for longer.
+        if round % 2 == 0 {
+            fleet.commit(&["page"], &round.to_string());
         }
-        begun = agent.begun() - begun;
-        let rest = if begun > 0 { moments.before(whole / 8) } else { Duration::ZERO };
-        std::thread::sleep(moment.saturating_duration_since(Instant::now()).min(whole) + rest);
+        agent.start();
+        match round % 2 {
+            // Aimed at the apply, from its first word to the report of its end.
+            0 => {
+                let begun = agent.begun();
+                fleet.until("an apply begins", || agent.begun() > begun);
+                std::thread::sleep(moments.before(whole / 4));
+            }
+            _ => std::thread::sleep(moments.before(whole)),
+        }
         agent.kill();
         let evidence = criterion::Evidence { state: agent.state(), ..Default::default() };
         assert_eq!(criterion::broken(&evidence), Vec::<String>::new(), "round {round}");
     }
+    fleet.commit(&["page"], "last");
+    agent.should_have(&["page"], "last");
     agent.start();
     fleet.ends_well(&mut agent);
     figure(format_args!("{} applies began in {AGENT_KILLS} rounds", agent.begun()));
-    assert!(agent.begun() > 1, "the moments missed every apply");
+    let interrupted = agent.chronicle.events().filter(|event| {
+        event.kind == EventKind::ApplyFinished && event.outcome == Some(Outcome::Interrupted)
+    });
+    assert!(interrupted.count() > 0, "the moments missed every apply");
 }
 
 #[test]

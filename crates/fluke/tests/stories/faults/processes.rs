@@ -137,7 +137,11 @@ impl Fleet {
 
     /// Waits until everything stands still, and holds what is left against the criterion.
     pub fn ends_well(&self, agent: &mut Agent) {
-        self.settles(&agent.name);
+        // What the server knows may be of before the fault: the host has to agree.
+        let is_there = |(_, wanted, found): &(String, String, String)| wanted == found;
+        self.until("it has settled, as Git says", || {
+            self.is_settled(&agent.name) && agent.files().iter().all(is_there)
+        });
         // Whoever was killed may still be on the way out.
         let patience = Instant::now() + Duration::from_secs(20);
         let mut strays = self.strays();
