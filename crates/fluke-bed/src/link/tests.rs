@@ -11,6 +11,10 @@ fn connected() -> (Link, TcpStream, TcpStream) {
     let link = Link::new(Ipv4Addr::LOCALHOST, to).expect("a link");
     let agent = TcpStream::connect(link.address()).expect("a connection");
     let (server, _) = listener.accept().expect("a connection");
+    // Accepted by the system is not yet known to the link.
+    while link.connections() == 0 {
+        std::thread::yield_now();
+    }
     for stream in [&agent, &server] {
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     }

@@ -254,10 +254,10 @@ fn uninstall_removes_what_was_made_and_keeps_what_is_the_operators() {
     assert_eq!(
         lines(&purged),
         [
-            "delete the system user fluke",
             "remove /var/cache/fluke",
             "remove /etc/fluke/server.env",
             "remove /etc/fluke/server.hcl",
+            "delete the system user fluke",
             "remove /etc/fluke/installed-server.json",
             "remove /etc/fluke if it is empty",
         ]
