@@ -115,9 +115,9 @@ fn a_host_runs_containers_of_its_own() {
     let Some(bed) = bed() else { return };
     let host = bed.host("one");
     host.run(
-        "mkdir -p /tmp/root/bin && cp /bin/busybox /tmp/root/bin/ \
-         && ln -s busybox /tmp/root/bin/sh && ln -s busybox /tmp/root/bin/sleep \
-         && tar -C /tmp/root -c . | podman import --quiet - localhost/tiny:1",
+        "mkdir -p /tmp/image/bin && cp /bin/busybox /tmp/image/bin/ \
+         && ln -s busybox /tmp/image/bin/sh && ln -s busybox /tmp/image/bin/sleep \
+         && tar -C /tmp/image -c . | podman import --quiet - localhost/tiny:1",
     );
     host.run("podman network create --disable-dns --subnet 10.200.1.0/24 inner");
     let run = "podman run --rm --network inner --ip 10.200.1.10 localhost/tiny:1";

@@ -42,7 +42,7 @@ fn install_agent(bed: &Bed, host: &Host) {
 
 /// Makes a program that does the same and is another one.
 fn another(host: &Host, name: &str) -> String {
-    let path = format!("/root/{name}");
+    let path = format!("/srv/{name}");
     host.run(&format!("cp /usr/local/bin/fluke {path} && echo >> {path}"));
     path
 }
@@ -205,8 +205,8 @@ fn an_agent_is_updated_during_an_apply_by_hand_by_a_manifest_and_back() {
     assert_eq!(outcomes(&bed, &web), [Some(Outcome::Success); 2], "{}", bed.account());
 
     // One that does not run is refused; the one before can be had again.
-    web.write("/root/broken", "#!/bin/sh\nexit 1\n");
-    assert_eq!(web.try_run(&format!("{INSTALLED} update --from /root/broken")).code, 1);
+    web.write("/srv/broken", "#!/bin/sh\nexit 1\n");
+    assert_eq!(web.try_run(&format!("{INSTALLED} update --from /srv/broken")).code, 1);
     bed.commit_files(&[("b.fluke.hcl", "")]);
     web.settles();
     web.run(&format!("{INSTALLED} update --rollback"));

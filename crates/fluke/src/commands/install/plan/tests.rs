@@ -3,7 +3,7 @@ use crate::config;
 
 fn nothing() -> Facts {
     Facts {
-        running: "/root/fluke".into(),
+        running: "/srv/fluke".into(),
         has_program: false,
         is_same_program: false,
         has_user: false,
@@ -95,7 +95,7 @@ fn on_a_fresh_host_everything_is_made_in_the_order_in_which_it_is_needed() {
             "make the folder /etc/fluke",
             "remember in /etc/fluke/installed-server.json what is made",
             "add the system user fluke",
-            "copy /root/fluke to /usr/local/bin/fluke",
+            "copy /srv/fluke to /usr/local/bin/fluke",
             "write /etc/fluke/server.hcl (0640 root:fluke)",
             "write /etc/fluke/server.env (0600 fluke:fluke)",
             "write /etc/systemd/system/fluke-server.service (0644 root:root)",
@@ -107,7 +107,7 @@ fn on_a_fresh_host_everything_is_made_in_the_order_in_which_it_is_needed() {
     assert_eq!(
         lines(&planned(&agent(), &nothing()))[2..],
         [
-            "copy /root/fluke to /usr/local/bin/fluke",
+            "copy /srv/fluke to /usr/local/bin/fluke",
             "write /etc/fluke/agent.hcl (0600 root:root)",
             "write /etc/fluke/agent.env (0600 root:root)",
             "write /etc/systemd/system/fluke-agent.service (0644 root:root)",
@@ -137,7 +137,7 @@ fn a_newer_program_takes_over_an_agent_is_reloaded_and_a_server_started_anew() {
         let newer = Facts { is_same_program: false, ..facts.clone() };
         assert_eq!(
             lines(&planned(&wish, &newer)),
-            ["copy /root/fluke to /usr/local/bin/fluke", &tells]
+            ["copy /srv/fluke to /usr/local/bin/fluke", &tells]
         );
         let replaced_before = Facts { runs_old_program: true, ..facts };
         assert_eq!(lines(&planned(&wish, &replaced_before)), [tells]);
