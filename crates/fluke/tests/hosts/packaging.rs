@@ -29,6 +29,10 @@ fn repository(host: &Host, manifest: &str) {
 
 /// Installs an agent that joins the bed's own server.
 fn install_agent(bed: &Bed, host: &Host) {
+    // It serves a moment before it says so.
+    bed.until("the server tells how to join", |bed| {
+        bed.server().log().contains("--ca-fingerprint ")
+    });
     let log = bed.server().log();
     let pin = log.split("--ca-fingerprint ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let (pin, url) = (pin.expect("the server tells its fingerprint"), bed.server().grpc());
