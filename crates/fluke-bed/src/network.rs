@@ -13,22 +13,26 @@ pub const GATEWAY: u8 = 1;
 pub const FIRST_HOST: u8 = 11;
 /// The last one.
 pub const LAST_HOST: u8 = 250;
-/// Beds take the first free one of `10.96.0.0/24` … `10.99.255.0/24`.
-const RANGE: std::ops::RangeInclusive<u8> = 96..=99;
+/// Beds take the first free one of `198.18.0.0/24` … `198.19.255.0/24`: kept for benchmarks (RFC
+/// 2544), so that no network that somebody needs is behind it.
+const RANGE: std::ops::RangeInclusive<u8> = 18..=19;
 
-/// A bed's addresses: `10.A.B.0/24`.
+/// How many bits of an address are the same all over a bed.
+const LENGTH: u32 = 24;
+
+/// A bed's addresses: `198.A.B.0/24`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet(pub u8, pub u8);
 
 impl Subnet {
     /// The address of the machine or of a host.
     pub fn address(self, number: u8) -> Ipv4Addr {
-        Ipv4Addr::new(10, self.0, self.1, number)
+        Ipv4Addr::new(198, self.0, self.1, number)
     }
 
     /// The hardware address of a host, the same after every reboot.
     pub fn mac(self, number: u8) -> String {
-        format!("02:fb:0a:{:02x}:{:02x}:{number:02x}", self.0, self.1)
+        format!("02:fb:c6:{:02x}:{:02x}:{number:02x}", self.0, self.1)
     }
 
     /// The first one that `taken` does not speak of.
@@ -37,16 +41,32 @@ impl Subnet {
         all.into_iter().find(|subnet| !taken(*subnet))
     }
 
-    /// Whether this machine has a route to it, or to a part of it.
+    /// Whether this machine has a route to it, to a part of it, or to more than it.
     pub fn is_routed(self, routes: &str) -> bool {
-        let prefix = format!("10.{}.{}.", self.0, self.1);
-        routes.split_whitespace().any(|word| word.starts_with(&prefix))
+        let own = u32::from(self.address(0));
+        routes.lines().filter_map(destination).any(|(address, length)| {
+            // Two networks overlap if they are the same as far as the larger one goes.
+            let rest = 32 - length.min(LENGTH);
+            u32::from(address) >> rest == own >> rest
+        })
     }
+}
+
+/// Where a route leads to: an address, and how many bits of it count. None if it leads everywhere,
+/// which VPNs write as two halves.
+fn destination(route: &str) -> Option<(Ipv4Addr, u32)> {
+    // There may be a word in front that says what kind of route it is.
+    let mut words = route.split_whitespace().take(2).take_while(|word| *word != "default");
+    let (address, length) = words.find_map(|word| {
+        let (address, length) = word.split_once('/').unwrap_or((word, "32"));
+        Some((address.parse::<Ipv4Addr>().ok()?, length.parse::<u32>().ok()?))
+    })?;
+    (2..=32).contains(&length).then_some((address, length))
 }
 
 impl std::fmt::Display for Subnet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "10.{}.{}.0/24", self.0, self.1)
+        write!(f, "198.{}.{}.0/24", self.0, self.1)
     }
 }
 
@@ -56,7 +76,7 @@ impl std::str::FromStr for Subnet {
         let wrong = || format!("`{text}` is no subnet of a bed");
         let parts: Vec<_> = text.trim().split('.').collect();
         match parts[..] {
-            ["10", a, b, "0/24"] => {
+            ["198", a, b, "0/24"] => {
                 Ok(Self(a.parse().map_err(|_| wrong())?, b.parse().map_err(|_| wrong())?))
             }
             _ => Err(wrong()),
@@ -236,19 +256,45 @@ mod tests {
 
     #[test]
     fn a_bed_takes_the_first_subnet_that_nobody_has() {
-        let routes = "default via 10.0.0.1 dev eth0\n10.96.0.0/24 dev x scope link\n\
-                      10.96.1.128/25 via 10.96.0.9 dev x\n";
+        let routes = "default via 198.18.2.1 dev eth0\n198.18.0.0/24 dev x scope link\n\
+                      198.18.1.128/25 via 198.18.0.9 dev x\n";
         let free = Subnet::free(|subnet| subnet.is_routed(routes));
-        assert_eq!(free, Some(Subnet(96, 2)));
+        assert_eq!(free, Some(Subnet(18, 2)));
         assert_eq!(Subnet::free(|_| true), None);
     }
 
     #[test]
+    fn a_subnet_is_routed_if_a_route_leads_to_some_of_it_and_not_only_everywhere() {
+        for (route, is_routed) in [
+            ("198.18.7.0/24 dev x proto kernel scope link src 198.18.7.1", true),
+            ("198.18.0.0/15 via 10.0.0.1 dev x", true),
+            ("198.18.4.0/22 dev x", true),
+            ("192.0.0.0/4 dev x", true),
+            ("198.18.7.64/26 dev x", true),
+            ("198.18.7.9 via 10.0.0.1 dev x", true),
+            ("blackhole 198.18.0.0/16", true),
+            ("local 198.18.7.1 dev x table local", true),
+            ("198.18.70.0/24 dev x", false),
+            ("198.18.8.0/22 dev x", false),
+            ("198.19.0.0/16 dev x", false),
+            ("10.0.0.0/8 via 198.18.7.1 dev x src 198.18.7.2", false),
+            ("default via 198.18.7.1 dev x", false),
+            ("unreachable default dev lo", false),
+            ("0.0.0.0/1 dev tun0", false),
+            ("128.0.0.0/1 dev tun0", false),
+            ("nexthop via 198.18.7.1 dev x weight 1", false),
+            ("", false),
+        ] {
+            assert_eq!(Subnet(18, 7).is_routed(route), is_routed, "{route}");
+        }
+    }
+
+    #[test]
     fn a_subnet_is_read_as_it_is_written() {
-        for subnet in [Subnet(96, 0), Subnet(99, 255)] {
+        for subnet in [Subnet(18, 0), Subnet(19, 255)] {
             assert_eq!(subnet.to_string().parse(), Ok(subnet));
         }
-        for wrong in ["10.96.0.0/16", "192.168.0.0/24", "10.300.0.0/24", ""] {
+        for wrong in ["198.18.0.0/16", "192.168.0.0/24", "198.300.0.0/24", ""] {
             assert!(wrong.parse::<Subnet>().is_err(), "{wrong}");
         }
     }

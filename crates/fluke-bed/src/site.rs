@@ -42,7 +42,9 @@ pub enum SiteError {
     #[error(transparent)]
     File(#[from] FileError),
     /// No addresses are left.
-    #[error("every subnet from 10.96.0.0/24 to 10.99.255.0/24 is taken; `cargo bed down --all`")]
+    #[error(
+        "every subnet from 198.18.0.0/24 to 198.19.255.0/24 is taken by a bed or by a route of this machine; `cargo bed down --all` ends the beds, `ip route show table all` shows the routes"
+    )]
     NoSubnet,
     /// No numbers are left.
     #[error("a bed has at most {} hosts", LAST_HOST - FIRST_HOST + 1)]
