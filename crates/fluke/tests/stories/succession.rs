@@ -24,7 +24,10 @@ impl Agent {
         let folder = PathBuf::from(fleet.root("web-1"));
         std::fs::create_dir_all(folder.join("bin")).expect("a folder");
         let program = folder.join("bin/fluke");
-        std::fs::copy(env!("CARGO_BIN_EXE_fluke"), &program).expect("a copy");
+        // By another process: what this one has open for writing, a child of another story may
+        // hold for a moment, and a program that is being written cannot be run.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_fluke")).arg(&program).status();
+        assert!(copied.expect("cp is there").success());
         let agent = Self::start(fleet, folder, &program);
         fleet.until("the agent is connected", |fleet| fleet.agent("web-1").connected).await;
         agent
