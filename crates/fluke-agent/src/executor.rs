@@ -3,15 +3,12 @@
 //! Failure is data here: whatever goes wrong is a [`Verdict::Error`] or an [`Applied::Failed`] with
 //! a text for an operator.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::task::{ExecutorSpec, Step};
 use fluke_model::verdict::{Drift, Output, Verdict};
 use futures_util::stream::BoxStream;
-use tokio::task::JoinSet;
 
 use crate::host::{Host, users};
 use crate::state::processing::Applied;
@@ -115,40 +112,23 @@ impl Steps for Executors {
         }
     }
 
-    async fn check_all(
-        self: &Arc<Self>,
-        snapshot: &Arc<Snapshot>,
-        steps: &[StepIndex],
-        at_once: usize,
-    ) -> Vec<(StepIndex, Verdict)> {
-        let mut running: JoinSet<Vec<(StepIndex, Verdict)>> = JoinSet::new();
-        let mut found = BTreeMap::new();
+    fn groups(&self, snapshot: &Snapshot, steps: &[StepIndex]) -> Vec<Vec<StepIndex>> {
         let (units, others): (Vec<_>, Vec<_>) =
             steps.iter().copied().partition(|index| is_unit(snapshot, *index));
-        let mut at_once = at_once.max(1);
-        if !units.is_empty() {
-            // Units start no processes: one question to systemd is for all of them, and beside the
-            // others.
-            at_once += 1;
-            let (executors, snapshot) = (self.clone(), snapshot.clone());
-            running.spawn(async move { executors.check_units(&snapshot, &units).await });
+        // One question to systemd is for all units. It is put first: nothing waits long for it.
+        let units = Some(units).filter(|units| !units.is_empty());
+        units.into_iter().chain(others.into_iter().map(|index| vec![index])).collect()
+    }
+
+    async fn check_group(
+        &self,
+        snapshot: &Snapshot,
+        group: &[StepIndex],
+    ) -> Vec<(StepIndex, Verdict)> {
+        match group {
+            [index] => vec![(*index, self.check_at(snapshot, *index).await)],
+            units => self.check_units(snapshot, units).await,
         }
-        for index in others {
-            if running.len() >= at_once
-                && let Some(Ok(checked)) = running.join_next().await
-            {
-                found.extend(checked);
-            }
-            let (executors, snapshot) = (self.clone(), snapshot.clone());
-            running.spawn(async move { vec![(index, executors.check_at(&snapshot, index).await)] });
-        }
-        while let Some(checked) = running.join_next().await {
-            found.extend(checked.into_iter().flatten());
-        }
-        let bug = || Verdict::Error {
-            reason: "a bug in fluke made this check fail; please report it".to_owned(),
-        };
-        steps.iter().map(|step| (*step, found.remove(step).unwrap_or_else(bug))).collect()
     }
 
     async fn apply(&self, step: &Step, drift: &Drift) -> Applied {

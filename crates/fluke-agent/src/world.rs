@@ -58,8 +58,28 @@ pub trait Steps: Send + Sync + 'static {
     /// Tells when a step is worth another look, where that can be told.
     fn watch(&self, step: &Step) -> Option<LookAgain>;
 
-    /// Tells of many steps of a snapshot, `at_once` at a time, each on a task of its own: starting
-    /// a process takes a thread for a moment, and there may be several.
+    /// Puts steps together that are best checked as one; by default none are.
+    fn groups(&self, _snapshot: &Snapshot, steps: &[StepIndex]) -> Vec<Vec<StepIndex>> {
+        steps.iter().map(|step| vec![*step]).collect()
+    }
+
+    /// Tells of the steps of one group.
+    fn check_group(
+        &self,
+        snapshot: &Snapshot,
+        group: &[StepIndex],
+    ) -> impl Future<Output = Vec<(StepIndex, Verdict)>> + Send {
+        async move {
+            let mut found = Vec::with_capacity(group.len());
+            for index in group {
+                found.push((*index, self.check_at(snapshot, *index).await));
+            }
+            found
+        }
+    }
+
+    /// Tells of many steps of a snapshot, `at_once` groups at a time, each on a task of its own:
+    /// starting a process takes a thread for a moment, and there may be several.
     ///
     /// Dropping the future ends every check that is under way.
     fn check_all(
@@ -72,19 +92,19 @@ pub trait Steps: Send + Sync + 'static {
         Self: Sized,
     {
         async move {
-            let mut running = JoinSet::new();
+            let mut running: JoinSet<Vec<(StepIndex, Verdict)>> = JoinSet::new();
             let mut found = BTreeMap::new();
-            for index in steps.iter().copied() {
+            for group in self.groups(snapshot, steps) {
                 if running.len() >= at_once.max(1)
-                    && let Some(Ok((index, verdict))) = running.join_next().await
+                    && let Some(Ok(checked)) = running.join_next().await
                 {
-                    found.insert(index, verdict);
+                    found.extend(checked);
                 }
                 let (this, snapshot) = (self.clone(), snapshot.clone());
-                running.spawn(async move { (index, this.check_at(&snapshot, index).await) });
+                running.spawn(async move { this.check_group(&snapshot, &group).await });
             }
             while let Some(checked) = running.join_next().await {
-                found.extend(checked.ok());
+                found.extend(checked.into_iter().flatten());
             }
             let bug = || Verdict::Error {
                 reason: "a bug in fluke made this check fail; please report it".to_owned(),

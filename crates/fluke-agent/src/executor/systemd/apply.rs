@@ -173,23 +173,19 @@ impl Systemd {
             false => None,
         };
         let result = bus.run_job(unit, "StartUnit").await.map_err(told)?;
-        let mut stayed = true;
         if let Some(changes) = changes.as_mut().filter(|_| result == "done") {
-            stayed = timeout(PROBATION, changes.until_fallen()).await.is_err();
+            // Falls within that time or does not: how it is then, is asked in a moment.
+            let _ = timeout(PROBATION, changes.until_fallen()).await;
         }
         drop(changes);
-        if result == "done" && stayed && self.observe_one(name).await?.active == Active::Up {
-            log.push(format!("started `{unit}`"));
-            return Ok(Done::Well);
-        }
         let after = self.observe_one(name).await?;
-        let details = self.details(name, &after).await?;
         if result == "done"
             && !matches!(after.active, Active::Down | Active::Failed | Active::Rising)
         {
             log.push(format!("started `{unit}`"));
             return Ok(Done::Well);
         }
+        let details = self.details(name, &after).await?;
         match details.result.as_str() {
             // Not its own doing, or systemd's patience rather than ours: once more.
             "start-limit-hit" => return Ok(Done::LookAgain),
