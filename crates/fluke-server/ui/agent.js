@@ -1,7 +1,7 @@
 // One agent: what is wrong with it and why, its tasks, its timeline.
 
 import { pathOf, resource } from "./api.js";
-import { badge, diff, empty, labelList, moment, notice, output, policyTag, standingSince, taskLink, trouble, waiting } from "./parts.js";
+import { diff, empty, labelList, moment, notice, output, policyTag, standingSince, taskLink, trouble, waiting } from "./parts.js";
 import { listen } from "./store.js";
 import { reconcileButton } from "./reconcile.js";
 import { statusIcon } from "./icons.js";
@@ -47,7 +47,7 @@ function head(agent) {
     h("div", null,
       h("p", { class: "crumbs" }, h("a", { href: "/" }, "Fleet")),
       h("h1", null, statusIcon(agent.status), agent.name),
-      h("p", null, badge(agent.status), " ", labelList(agent.labels))),
+      h("p", { class: "under" }, h("strong", null, statusName(agent.status)), labelList(agent.labels))),
     reconcileButton({ scope: "agent", name: agent.name }, "Reconcile", { "data-reconcile": true, disabled: !agent.connected }));
 }
 

@@ -159,10 +159,11 @@ function why(agent) {
   if (agent.status === "offline") return "away";
   if (drifts.length === 0) return h("span", { class: "quiet" }, plainWhy(agent));
   const [first] = drifts;
+  const waits = first.policy === "alert_only" && agent.status === "drifted";
   return [
+    waits && h("span", { class: "tag" }, "waits for approval"), waits && " ",
     h("b", null, first.task), ` ${firstLine(first.reason ?? statusName(first.status))}`,
     drifts.length > 1 && h("span", { class: "quiet" }, ` and ${drifts.length - 1} more`),
-    first.policy === "alert_only" && agent.status === "drifted" && h("span", { class: "tag" }, "waits for approval"),
   ];
 }
 

@@ -10,6 +10,7 @@ const FILLED = {
   unknown: ["M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1Z", "M6.2 6.300a1.8 1.8 0 1 1 2.7 1.600c-.6.3-.9.7-.9 1.300m0 2.200v.1"],
   offline: ["M3.5 2h9A1.5 1.5 0 0 1 14 3.500v9a1.5 1.5 0 0 1-1.5 1.500h-9A1.5 1.5 0 0 1 2 12.500v-9A1.5 1.5 0 0 1 3.5 2Z", "M5 8h6"],
 };
+FILLED.plain = ["M8 4a4 4 0 1 1 0 8 4 4 0 0 1 0-8Z", ""];
 FILLED.applied_but_drifted = FILLED.failed;
 
 const DRAWN = {

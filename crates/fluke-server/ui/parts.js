@@ -8,9 +8,6 @@ import { h } from "./view.js";
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
 export const taskLink = (name, props) => h("a", { href: pathOf("tasks", name), ...props }, name);
 
-/** A status as sign and word. */
-export const badge = (status) => h("span", { class: `badge is-${status}` }, statusIcon(status), statusName(status));
-
 /** A moment, relative to now; the exact one on pointing. */
 export function moment(time, say = ago) {
   if (!time) return h("span", { class: "quiet" }, "never");
@@ -88,11 +85,11 @@ export function eventLine(event, { withAgent = true } = {}) {
       event.diagnostics?.length > 0 && event.diagnostics.map(codeFrame)));
 }
 
-/** Short texts as they are, long ones folded, with their last line in sight. */
+/** Single lines as they are, more of them folded, with the last telling one in sight. */
 function said(text, tone) {
   const lines = text.trimEnd().split("\n");
-  if (lines.length === 1 && text.length < 160) return h("p", { class: "said" }, text);
-  const last = lines.findLast((line) => line.trim() !== "") ?? "";
+  if (lines.length === 1) return h("p", { class: "said" }, text);
+  const last = lines.findLast((line) => line.trim() !== "" && !line.startsWith("[command ")) ?? "";
   return h("details", { initially: { open: tone === "failed" && lines.length < 12 } },
     h("summary", null, h("span", { class: "said" }, last.slice(0, 160)), h("span", { class: "quiet" }, ` ${lines.length} lines`)),
     output(text));

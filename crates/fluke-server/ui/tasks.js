@@ -1,7 +1,7 @@
 // Tasks: what each is, where it is written, how it stands on every host.
 
 import { pathOf, resource } from "./api.js";
-import { badge, empty, output, policyTag, trouble, waiting } from "./parts.js";
+import { empty, output, policyTag, trouble, waiting } from "./parts.js";
 import { count, policyMeaning, STATUSES, statusName } from "./words.js";
 import { icon, statusIcon } from "./icons.js";
 import { listen } from "./store.js";
@@ -100,7 +100,7 @@ function draw(task, hosts, history) {
         h("p", { class: "crumbs" }, h("a", { href: "/tasks" }, "Tasks")),
         h("h1", null, statusIcon(task.status), task.name),
         task.description && h("p", null, task.description),
-        h("p", null, badge(task.status), " ", h("span", { class: "quiet" }, sayCounts(byStatus(task.agents))))),
+        h("p", { class: "under" }, h("strong", null, statusName(task.status)), h("span", { class: "quiet" }, sayCounts(byStatus(task.agents))))),
       reconcileButton({ scope: "task", name: task.name }, "Reconcile", { "data-reconcile": true })),
     h("dl", { class: "facts" },
       fact("Defined in", h("code", null, task.defined)),
@@ -121,10 +121,13 @@ const fact = (what, value) => h("div", { key: what }, h("dt", null, what), h("dd
 const hostRow = (agent) => h("a", { class: `row is-${agent.status}`, href: pathOf("agents", agent.name) },
   h("span", { class: "row-status" }, statusIcon(agent.status)), h("span", { class: "row-name" }, agent.name), h("span", { class: "row-why quiet" }, statusName(agent.status)));
 
-function selector(value) {
-  const pairs = Object.entries(value ?? {});
-  if (pairs.length === 0) return "every host";
-  return pairs.map(([key, wanted]) => h("span", { key, class: "label" }, `${key}=${[wanted].flat().join("|")}`));
+/** Which hosts, label by label. */
+function selector({ match_labels: labels = {}, match_expressions: expressions = [] }) {
+  const wanted = [
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+    ...expressions.map(({ key, operator, values = [] }) => [key, operator.replace("_", " "), values.join(", ")].filter(Boolean).join(" ")),
+  ];
+  return wanted.length === 0 ? "every host" : h("span", { class: "labels" }, wanted.map((text) => h("span", { key: text, class: "label" }, text)));
 }
 
 /** A step as the manifest says it. */

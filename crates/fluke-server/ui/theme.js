@@ -15,11 +15,8 @@ export function nextTheme() {
   dispatchEvent(new Event("resize"));
 }
 
-/** Called before the first paint. */
-export function useTheme() {
+function useTheme() {
   const name = themeName();
   if (name === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
 }
-
-useTheme();

@@ -82,15 +82,16 @@ function update(node, child, inSvg) {
   }
   for (const name in child.props) {
     const value = child.props[name];
-    if (before[name] !== value || name === "value" || name === "css") assign(node, name, value);
+    if (before[name] !== value || name === "css") assign(node, name, value);
   }
   node.$props = child.props;
-  // What a `leaf` holds is its own affair.
-  if (!child.props.leaf) children(node, child.children, inSvg || child.tag === "svg");
+  children(node, child.children, inSvg || child.tag === "svg");
+  // Behind the children: a select has no value before it has options. People change it as well.
+  if ("value" in child.props) assign(node, "value", child.props.value);
 }
 
 function assign(node, name, value) {
-  if (name === "key" || name === "initially" || name === "made" || name === "leaf") return;
+  if (name === "key" || name === "initially" || name === "made") return;
   if (name === "css") {
     for (const property in value) node.style.setProperty(property, value[property]);
   } else if (name.startsWith("on")) {

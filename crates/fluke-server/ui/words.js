@@ -97,7 +97,7 @@ export function eventTone(event) {
   if (event.outcome && !["success", "healed"].includes(event.outcome)) return "failed";
   if (["apply_started", "reconcile_requested"].includes(event.kind)) return "applying";
   if (["apply_finished", "drift_resolved", "check_recovered", "source_recovered", "commit_accepted", "reconcile_finished"].includes(event.kind)) return "in_sync";
-  return "unknown";
+  return "plain";
 }
 
 const TRIGGERS = {
