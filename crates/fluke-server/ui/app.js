@@ -1,0 +1,1 @@
+document.getElementById("main").dataset.loaded = "yes";
