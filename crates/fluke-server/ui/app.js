@@ -50,7 +50,7 @@ function draw() {
 
 /** What is wrong shows in a tab that is in the background too. */
 function titleMark() {
-  const wrong = store.sorted.filter((agent) => agent.status === "failed" || agent.status === "drifted").length;
+  const wrong = store.counts ? store.counts.failed + store.counts.drifted : 0;
   return wrong > 0 ? `(${wrong}) ` : "";
 }
 

@@ -6,7 +6,7 @@ import { icon, statusIcon } from "./icons.js";
 import { command, empty, labelList, moment, notice, standingSince, trouble, waiting } from "./parts.js";
 import { longList } from "./virtual.js";
 import { countByStatus, store } from "./store.js";
-import { count, shortCommit, STATUSES, statusName } from "./words.js";
+import { count, grouped, shortCommit, STATUSES, statusName } from "./words.js";
 import { h } from "./view.js";
 
 const ROW = 52;
@@ -18,6 +18,7 @@ export function fleetPage(go) {
   const rows = longList("Agents");
   const tiles = longList("Agents");
   let drawn = { key: null };
+  let menus = { membership: -1 };
 
   /** Filtering and ordering are done anew only when something changed. */
   function selection(filter, search) {
@@ -27,7 +28,10 @@ export function fleetPage(go) {
     const wanted = filter.status.length ? filter.status : STATUSES;
     const shown = STATUSES.filter((status) => wanted.includes(status))
       .flatMap((status) => found.filter((agent) => agent.status === status));
-    drawn = { key: search, version: store.version, found, counts, shown, facets: facets(found) };
+    if (menus.membership !== store.membership) {
+      menus = { membership: store.membership, facets: facets(store.sorted) };
+    }
+    drawn = { key: search, version: store.version, counts, shown, facets: menus.facets };
     return drawn;
   }
 
@@ -42,7 +46,7 @@ export function fleetPage(go) {
       const set = (next, options) => go(`/${writeFilter(next)}`, options);
       const chosen = selection(filter, location.search);
       return [
-        headline(countByStatus(store.sorted), store.sorted.length),
+        headline(store.counts, store.sorted.length),
         sourceNotice(),
         store.sorted.length === 0 ? firstAgent() : [
           toolbar(filter, chosen, set),
@@ -62,11 +66,11 @@ const columns = () => Math.max(1, Math.floor(Math.min(innerWidth - 32, 1200) / T
 function headline(counts, total) {
   const wrong = counts.failed + counts.drifted;
   const text = total === 0 ? "No host has joined yet"
-    : wrong > 0 ? `${count(wrong, "host")} of ${total.toLocaleString("en")} ${wrong === 1 ? "is" : "are"} not as Git says`
-    : counts.offline > 0 ? `${count(counts.offline, "host")} of ${total.toLocaleString("en")} ${counts.offline === 1 ? "is" : "are"} away`
+    : wrong > 0 ? `${count(wrong, "host")} of ${grouped(total)} ${wrong === 1 ? "is" : "are"} not as Git says`
+    : counts.offline > 0 ? `${count(counts.offline, "host")} of ${grouped(total)} ${counts.offline === 1 ? "is" : "are"} away`
     : counts.applying > 0 ? `${count(counts.applying, "host")} ${counts.applying === 1 ? "is" : "are"} being put right`
     : counts.unknown > 0 ? `${count(counts.unknown, "host")} ${counts.unknown === 1 ? "has" : "have"} not been checked yet`
-    : total === 1 ? "The one host is as Git says" : `All ${total.toLocaleString("en")} hosts are as Git says`;
+    : total === 1 ? "The one host is as Git says" : `All ${grouped(total)} hosts are as Git says`;
   const { source } = store;
   return h("header", { class: "headline" },
     h("h1", null, text),
@@ -95,7 +99,7 @@ function toolbar(filter, chosen, set) {
           key: status, type: "button", class: `status-button is-${status}`,
           "aria-pressed": String(filter.status.includes(status)),
           onclick: () => set(toggled(filter, "status", status)),
-        }, statusIcon(status), h("span", null, statusName(status)), h("b", null, chosen.counts[status].toLocaleString("en"))))),
+        }, statusIcon(status), h("span", null, statusName(status)), h("b", null, grouped(chosen.counts[status]))))),
     h("div", { class: "narrowing" },
       h("label", { class: "search" }, icon("search"),
         h("span", { class: "unseen" }, "Filter by name or label"),
@@ -117,7 +121,7 @@ function toolbar(filter, chosen, set) {
           onclick: () => set({ ...filter, view }),
         }, icon(view))))),
     isFiltered(filter) && h("p", { class: "chosen", role: "status" },
-      `${count(chosen.shown.length, "agent")} of ${store.sorted.length.toLocaleString("en")}`,
+      `${count(chosen.shown.length, "agent")} of ${grouped(store.sorted.length)}`,
       filter.labels.map((label) => h("button", {
         key: label, type: "button", class: "chip", "aria-label": `Remove the filter ${label}`,
         onclick: () => set(toggled(filter, "labels", label)),
@@ -135,7 +139,7 @@ function labelMenu({ key, values }, filter, set) {
     h("span", null, key),
     h("select", { value: chosen ? chosen.slice(key.length + 1) : "", onchange: choose },
       h("option", { value: "" }, "any"),
-      values.map(([value, number]) => h("option", { key: value, value }, `${value} (${number.toLocaleString("en")})`))));
+      values.map(([value, number]) => h("option", { key: value, value }, `${value} (${grouped(number)})`))));
 }
 
 function row(agent) {

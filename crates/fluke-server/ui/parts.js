@@ -2,7 +2,7 @@
 
 import { pathOf } from "./api.js";
 import { icon, statusIcon } from "./icons.js";
-import { ago, eventTitle, eventTone, since, statusName, took, triggerName } from "./words.js";
+import { ago, eventTitle, eventTone, exactly, since, statusName, took, triggerName } from "./words.js";
 import { h } from "./view.js";
 
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
@@ -11,8 +11,7 @@ export const taskLink = (name, props) => h("a", { href: pathOf("tasks", name), .
 /** A moment, relative to now; the exact one on pointing. */
 export function moment(time, say = ago) {
   if (!time) return h("span", { class: "quiet" }, "never");
-  const exact = new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
-  return h("time", { datetime: time, title: exact }, say(time, Date.now()));
+  return h("time", { datetime: time, title: exactly(time) }, say(time, Date.now()));
 }
 
 export const standingSince = (time) => (time ? moment(time, since) : null);

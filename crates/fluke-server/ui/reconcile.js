@@ -5,7 +5,7 @@ import { closeDialog, openDialog, renderDialog } from "./dialog.js";
 import { statusIcon } from "./icons.js";
 import { agentLink, command, notice, output, trouble } from "./parts.js";
 import { mayChange, reconcileChanged, store } from "./store.js";
-import { count, statusName } from "./words.js";
+import { count, grouped, statusName } from "./words.js";
 import { h } from "./view.js";
 
 /** More lines than this are counted, not listed. */
@@ -126,7 +126,7 @@ export function showProgress(id) {
       title: progress.done ? (progress.failed ? "Something failed" : "Done") : "Reconciling",
       body: [
         h("progress", { max: Math.max(1, progress.agents.length), value: ended, "aria-label": "Hosts that are through" }),
-        h("p", { class: "quiet", role: "status" }, `${ended.toLocaleString("en")} of ${count(progress.agents.length, "host")}, asked for by ${progress.by}`),
+        h("p", { class: "quiet", role: "status" }, `${grouped(ended)} of ${count(progress.agents.length, "host")}, asked for by ${progress.by}`),
         progress.agents.length === 0 && notice("in_sync", "No connected host is concerned"),
         h("ul", { class: "plain-list" }, worst.slice(0, MOST_LISTED).map(agentProgress)),
         worst.length > MOST_LISTED && h("p", null, `and ${count(worst.length - MOST_LISTED, "more host")}`),

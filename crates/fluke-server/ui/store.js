@@ -16,6 +16,10 @@ export const store = {
   sorted: [],
   /** Grows with every change of an agent. */
   version: 0,
+  /** Grows when agents come, go or change their labels. */
+  membership: 0,
+  /** How many agents stand how. */
+  counts: null,
   /** Drifted steps by agent. */
   drift: new Map(),
   driftIsKnown: false,
@@ -50,10 +54,10 @@ export async function load() {
   drifts ??= resource(`/drift?limit=${MOST_DRIFT}`, driftArrived, 1000);
   drifts.refresh();
   try {
-    [store.session, store.source] = await Promise.all([get("/session"), get("/source")]);
-    store.agents = new Map((await get("/agents")).agents.map((agent) => [agent.name, agent]));
+    const [agents, session, source] = await Promise.all([get("/agents"), get("/session"), get("/source")]);
+    store.agents = new Map(agents.agents.map((agent) => [agent.name, agent]));
+    Object.assign(store, { session, source, problem: null });
     sort();
-    store.problem = null;
   } catch (problem) {
     store.problem = problem;
   }
@@ -77,7 +81,9 @@ function driftArrived() {
 function sort() {
   const names = [...store.agents.keys()].sort();
   store.sorted = names.map((name) => store.agents.get(name));
+  store.counts = countByStatus(store.sorted);
   store.version += 1;
+  store.membership += 1;
 }
 
 /** Takes in one message of the stream. */
@@ -92,16 +98,19 @@ export function hear(kind, data) {
 function agentChanged(agent) {
   if (!store.agents) return;
   const before = store.agents.get(agent.name);
-  if (agent.gone) {
-    store.agents.delete(agent.name);
-    sort();
-  } else {
-    store.agents.set(agent.name, agent);
-    if (before) store.sorted[indexOf(agent.name)] = agent;
-    else sort();
-    store.version += 1;
-  }
+  if (agent.gone) store.agents.delete(agent.name);
+  else store.agents.set(agent.name, agent);
+  if (before && !agent.gone) replace(before, agent);
+  else sort();
   if (isWrong(agent) || (before && isWrong(before))) drifts?.refresh();
+}
+
+function replace(before, agent) {
+  store.sorted[indexOf(agent.name)] = agent;
+  store.counts[before.status] -= 1;
+  store.counts[agent.status] += 1;
+  store.version += 1;
+  if (JSON.stringify(before.labels) !== JSON.stringify(agent.labels)) store.membership += 1;
 }
 
 const isWrong = (agent) => !agent.gone && agent.tasks.drifted + agent.tasks.failed > 0;

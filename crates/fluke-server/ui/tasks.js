@@ -2,7 +2,7 @@
 
 import { pathOf, resource } from "./api.js";
 import { empty, output, policyTag, trouble, waiting } from "./parts.js";
-import { count, policyMeaning, STATUSES, statusName } from "./words.js";
+import { count, grouped, policyMeaning, STATUSES, statusName } from "./words.js";
 import { icon, statusIcon } from "./icons.js";
 import { listen } from "./store.js";
 import { longList } from "./virtual.js";
@@ -68,7 +68,7 @@ function byStatus(agents) {
   return counts;
 }
 
-const sayCounts = (counts) => STATUSES.filter((status) => counts.has(status)).map((status) => `${counts.get(status).toLocaleString("en")} ${statusName(status).toLowerCase()}`).join(", ");
+const sayCounts = (counts) => STATUSES.filter((status) => counts.has(status)).map((status) => `${grouped(counts.get(status))} ${statusName(status).toLowerCase()}`).join(", ");
 
 export function taskPage(go, name, redraw) {
   const task = resource(pathOf("tasks", name), redraw, 500);

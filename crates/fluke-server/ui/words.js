@@ -22,9 +22,19 @@ export const statusName = (status) => NAMES[status] ?? status;
 export const policyMeaning = (policy) => MEANINGS[policy] ?? policy;
 export const shortCommit = (commit) => (commit ? commit.slice(0, 9) : "none");
 
+// Making one of these takes longer than using it a hundred times.
+const NUMBERS = new Intl.NumberFormat("en");
+const MOMENTS = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** `10,000` */
+export const grouped = (number) => NUMBERS.format(number);
+
+/** A moment to the second, as people here write it. */
+export const exactly = (time) => MOMENTS.format(new Date(time));
+
 /** `1 host`, `2 hosts`, `10,000 hosts`. */
 export function count(number, one, many = `${one}s`) {
-  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+  return `${grouped(number)} ${number === 1 ? one : many}`;
 }
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
