@@ -5,6 +5,7 @@
 
 mod api;
 pub mod auth;
+pub(crate) mod crowd;
 mod health;
 mod metrics;
 mod origin;
@@ -24,7 +25,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -47,6 +48,7 @@ use crate::source::Desired;
 use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
+use crowd::Crowd;
 use problem::Problem;
 use serve::Connection;
 use session::Ended;
@@ -61,7 +63,7 @@ const MAX_WEBHOOKS: usize = 16;
 /// Calls with wrong tokens that wait for their answer: they must not take the others' places.
 const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
-const MAX_STREAMS: usize = 256;
+const MAX_STREAMS: usize = 1024;
 /// For one answer to begin.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -118,6 +120,8 @@ struct Shared {
     webhooks: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
+    /// What every address has taken.
+    crowd: Crowd,
     /// Sessions that were signed out.
     ended: Ended,
     streams: Arc<Semaphore>,
@@ -134,6 +138,7 @@ impl App {
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
+            crowd: Crowd::default(),
             ended: Ended::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
@@ -234,8 +239,12 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::method(&method, &uri)
 }
 
-/// Bounds how many requests are under way, and how long each may take to begin to answer.
+/// Bounds how many requests come from one address and how many are under way, and how long each
+/// may take to begin to answer.
 async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    if auth::from(&request).is_some_and(|from| !app.0.crowd.admits(from, Instant::now())) {
+        return Problem::too_many_requests().into_response();
+    }
     let Ok(_place) = app.0.requests.try_acquire() else {
         return Problem::unavailable("too many requests are under way; try again in a second")
             .into_response();

@@ -134,6 +134,14 @@ impl Problem {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", title, detail)
     }
 
+    /// One address asks for more than its share.
+    pub fn too_many_requests() -> Self {
+        let detail = "there are too many requests from your address; wait a second, then ask less";
+        let title = "This is too much at once";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", title, detail)
+            .with_header("retry-after", "1")
+    }
+
     /// It would be possible later.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         let title = "This is not possible now";
