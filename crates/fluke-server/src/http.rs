@@ -5,22 +5,27 @@
 
 mod api;
 pub mod auth;
+pub(crate) mod crowd;
 mod health;
 mod metrics;
+mod origin;
 mod problem;
 mod query;
 mod serve;
+mod session;
 mod sign_in;
 mod socket;
 mod stall;
 mod stream;
+mod template;
 mod ui;
 mod webhook;
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -43,8 +48,10 @@ use crate::source::Desired;
 use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
+use crowd::Crowd;
 use problem::Problem;
 use serve::Connection;
+use session::Ended;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -56,7 +63,7 @@ const MAX_WEBHOOKS: usize = 16;
 /// Calls with wrong tokens that wait for their answer: they must not take the others' places.
 const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
-const MAX_STREAMS: usize = 256;
+const MAX_STREAMS: usize = 1024;
 /// For one answer to begin.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -86,6 +93,21 @@ pub struct Parts {
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
     pub default_policy: Policy,
+    /// Where all of it is served.
+    pub place: Place,
+}
+
+/// Where a server is to be found.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// Whether the network is spoken to with TLS.
+    pub tls: bool,
+    /// Names that are this host's own.
+    pub names: Vec<String>,
+    /// The local socket's file.
+    pub socket: Option<PathBuf>,
+    /// Where people find the pages.
+    pub page_url: Option<String>,
 }
 
 /// [`Parts`] as every request shares them, with what is counted on the way.
@@ -98,6 +120,10 @@ struct Shared {
     webhooks: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
+    /// What every address has taken.
+    crowd: Crowd,
+    /// Sessions that were signed out.
+    ended: Ended,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -112,6 +138,8 @@ impl App {
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
+            crowd: Crowd::default(),
+            ended: Ended::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))
@@ -156,6 +184,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/source", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/assets/{version}/{file}", Access::Open, |method| on(method, ui::asset)),
     route(GET, "/sign-in", Access::Open, |method| on(method, sign_in::form)),
+    route(POST, "/sign-in", Access::OwnPage, |method| on(method, sign_in::enter)),
+    route(POST, "/sign-out", Access::OwnPage, |method| on(method, sign_in::leave)),
+    route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session)),
     route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
     route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
     route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
@@ -208,8 +239,12 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::method(&method, &uri)
 }
 
-/// Bounds how many requests are under way, and how long each may take to begin to answer.
+/// Bounds how many requests come from one address and how many are under way, and how long each
+/// may take to begin to answer.
 async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    if auth::from(&request).is_some_and(|from| !app.0.crowd.admits(from, Instant::now())) {
+        return Problem::too_many_requests().into_response();
+    }
     let Ok(_place) = app.0.requests.try_acquire() else {
         return Problem::unavailable("too many requests are under way; try again in a second")
             .into_response();

@@ -64,6 +64,12 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "This is not allowed", detail)
     }
 
+    /// Sent to a name that is not known to be this server's.
+    pub fn misdirected(detail: impl Into<String>) -> Self {
+        let title = "This name is not known to be this server's";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", title, detail)
+    }
+
     /// Something that was named does not exist; `known` is what does.
     pub fn unknown<'a>(
         what: &'static str,
@@ -126,6 +132,14 @@ impl Problem {
         let detail = format!("send the body as `content-type: {wanted}`");
         let title = "The body's type is not right";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", title, detail)
+    }
+
+    /// One address asks for more than its share.
+    pub fn too_many_requests() -> Self {
+        let detail = "there are too many requests from your address; wait a second, then ask less";
+        let title = "This is too much at once";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", title, detail)
+            .with_header("retry-after", "1")
     }
 
     /// It would be possible later.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::State;
@@ -22,6 +22,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::App;
+use super::crowd::{Held, Holding};
 use super::problem::Problem;
 use super::serve::Connection;
 use crate::changes::Change;
@@ -41,6 +42,11 @@ pub(super) async fn serve(
     let Ok(place) = app.0.streams.clone().try_acquire_owned() else {
         return Err(Problem::unavailable("too many streams are open; close one, or poll"));
     };
+    let held = connection.from.map(|from| app.0.crowd.hold(from, Holding::Stream, Instant::now()));
+    if let Some(None) = held {
+        let detail = "too many streams are open from your address; close one, or poll";
+        return Err(Problem::unavailable(detail));
+    }
     let resume = last_event_id(&headers)?;
     // Listens before it looks back, so that nothing falls in between.
     let changes = app.changes.listen();
@@ -51,7 +57,7 @@ pub(super) async fn serve(
         }
     };
     let closing = connection.closing;
-    let listener = Listener::new(app, start, changes, closing, place);
+    let listener = Listener::new(app, start, changes, closing, (place, held.flatten()));
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     // Proxies in between must not collect messages before they pass them on.
     let unbuffered = [("x-accel-buffering", "no")];
@@ -86,6 +92,9 @@ async fn missed(app: &App, after: EventId) -> Result<Start, StoreError> {
     })
 }
 
+/// One of all streams that may be open, and one of those of its address.
+type Place = (OwnedSemaphorePermit, Option<Held>);
+
 /// One open stream.
 struct Listener {
     app: App,
@@ -96,7 +105,7 @@ struct Listener {
     /// The newest event sent or skipped.
     last: EventId,
     ended: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Listener {
@@ -105,7 +114,7 @@ impl Listener {
         start: Start,
         changes: Receiver<Change>,
         closing: watch::Receiver<bool>,
-        place: OwnedSemaphorePermit,
+        place: Place,
     ) -> Self {
         let (ready, last, ended) = match start {
             Start::Afresh(last) => (VecDeque::from([opening(last)]), last, false),
