@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{LabelKey, LabelValue};
 
 /// A host's labels.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Labels(pub BTreeMap<LabelKey, LabelValue>);
 
@@ -32,7 +35,7 @@ impl std::fmt::Display for Labels {
 }
 
 /// Chooses hosts: every pair and every requirement must hold. Empty matches every host.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Selector {
     /// Pairs that must be among the host's labels.
     pub match_labels: BTreeMap<LabelKey, LabelValue>,
@@ -42,7 +45,7 @@ pub struct Selector {
 }
 
 /// One condition on one label key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The key looked at.
     pub key: LabelKey,
@@ -54,7 +57,7 @@ pub struct Requirement {
 }
 
 /// How a [`Requirement`] looks at its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// The key is there, with one of the values.
