@@ -87,6 +87,10 @@ impl StepStatus {
 }
 
 impl Status {
+    /// Every status there is, in the order they are documented.
+    pub const ALL: [Status; 6] =
+        [Self::InSync, Self::Drifted, Self::Applying, Self::Failed, Self::Unknown, Self::Offline];
+
     /// The name used in JSON and on the terminal.
     pub fn as_str(self) -> &'static str {
         match self {
