@@ -82,7 +82,7 @@ async fn the_form_leads_back_to_where_one_wanted_to_go() {
         page.text
     );
     assert!(
-        !page.text.contains("<script") && !page.text.contains("role=\"alert\""),
+        !page.text.contains("<script>") && !page.text.contains("role=\"alert\""),
         "{}",
         page.text
     );
