@@ -24,8 +24,7 @@ mod webhook;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -42,13 +41,15 @@ use crate::alert::Alerter;
 use crate::changes::Changes;
 use crate::complaints::Complaints;
 use crate::events::EventLog;
+use crate::meter::Meter;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::source::Desired;
+use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use crowd::Crowd;
+use metrics::Answers;
 use problem::Problem;
 use serve::Connection;
 use session::Ended;
@@ -93,6 +94,10 @@ pub struct Parts {
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
     pub default_policy: Policy,
+    /// What sessions measure.
+    pub meter: Arc<Meter>,
+    /// How often the repository was looked at.
+    pub polls: Arc<Polls>,
     /// Where all of it is served.
     pub place: Place,
 }
@@ -125,8 +130,10 @@ struct Shared {
     /// Sessions that were signed out.
     ended: Ended,
     streams: Arc<Semaphore>,
-    /// Answers by the first digit of their status.
-    answers: [AtomicU64; 6],
+    answers: Answers,
+    /// Every connection holds one.
+    connections: Arc<()>,
+    started: SystemTime,
 }
 
 impl App {
@@ -141,8 +148,15 @@ impl App {
             crowd: Crowd::default(),
             ended: Ended::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
-            answers: Default::default(),
+            answers: Answers::default(),
+            connections: Arc::default(),
+            started: SystemTime::now(),
         }))
+    }
+
+    /// How many connections are open.
+    fn connections(&self) -> usize {
+        Arc::strong_count(&self.0.connections) - 1
     }
 }
 
@@ -261,8 +275,7 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let class = usize::from(response.status().as_u16() / 100).min(5);
-    app.0.answers[class].fetch_add(1, Ordering::Relaxed);
+    app.0.answers.count(response.status());
     for (name, value) in SECURITY_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);

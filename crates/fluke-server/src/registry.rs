@@ -9,7 +9,7 @@ use fluke_model::id::{AgentName, SessionId, TaskName};
 use fluke_model::message::Hello;
 use tokio::sync::{mpsc, watch};
 
-use crate::reconcile::{Effect, Input, Machine, Now, Request};
+use crate::reconcile::{Census, Effect, Input, Machine, Now, Request};
 
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -178,6 +178,14 @@ impl Registry {
     /// Every known agent, by name.
     pub fn agents(&self) -> Vec<api::Agent> {
         self.seats().iter().map(|seat| seat.lock().machine.view()).collect()
+    }
+
+    /// Everybody, counted in one pass.
+    pub fn census(&self) -> Census {
+        self.seats().iter().fold(Census::default(), |mut census, seat| {
+            seat.lock().machine.count_in(&mut census);
+            census
+        })
     }
 
     /// One agent; its events are left empty.
