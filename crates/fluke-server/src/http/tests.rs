@@ -4,13 +4,14 @@ mod api;
 mod intrusion;
 mod limits;
 mod lists;
+mod metrics;
 mod pages;
 mod resume;
 mod routes;
 mod sign_in;
 mod stream;
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fluke_model::api::Source;
 use fluke_model::event::{Event, EventKind};
@@ -59,12 +60,15 @@ struct Setup {
     backlog: usize,
     /// Of the first wrong token.
     first_wait: Duration,
+    /// Whether drift is told to somebody; nobody is at home there.
+    alerts: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let backlog = crate::changes::BACKLOG;
-        Self { tokens: &[], secret: None, backlog, first_wait: Duration::from_millis(1) }
+        let first_wait = Duration::from_millis(1);
+        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false }
     }
 }
 
@@ -73,6 +77,10 @@ impl Server {
         let changes = Changes::with_backlog(setup.backlog);
         let store = Arc::new(MemoryStore::new(MemoryBounds::default()));
         let (events, _) = EventLog::start(store, changes.clone(), QueueBounds::default()).await;
+        let alerter = setup.alerts.then(|| {
+            let nowhere = crate::alert::AlertSettings::new("http://127.0.0.1:1/");
+            Arc::new(Alerter::start(nowhere, events.clone()).expect("an alerter"))
+        });
         let registry = Arc::new(Registry::telling(changes.clone()));
         let (desired, _) = watch::channel(None);
         let (source, _) = watch::channel(unread());
@@ -96,11 +104,13 @@ impl Server {
             },
             events,
             changes,
-            alerter: None,
+            alerter,
             api_tokens: Arc::new(ApiTokens::new(setup.tokens)),
             strikes: Strikes::starting_at(setup.first_wait),
             webhook_secret: setup.secret.map(Into::into),
             default_policy: Policy::AlertOnly,
+            meter: Arc::default(),
+            polls: Arc::default(),
             place: Place { socket: Some("/run/fluke/fluke.sock".into()), ..Place::default() },
         });
 

@@ -11,6 +11,7 @@ const TOKENS: Setup = Setup {
     secret: None,
     backlog: crate::changes::BACKLOG,
     first_wait: Duration::from_millis(1),
+    alerts: false,
 };
 
 fn with_cookie(server: &Server, path: &str, cookie: &str) -> reqwest::RequestBuilder {
