@@ -1,0 +1,15 @@
+//! The web UI as people use it: in a real Chromium, against real servers.
+//!
+//! One browser for the whole binary, and a profile of its own for every story.
+
+/// Servers, repositories and agents: the same as in the other stories.
+#[allow(dead_code, reason = "shared with stories.rs, which uses all of it")]
+#[path = "stories"]
+mod stories {
+    pub mod support;
+}
+
+mod browser {
+    mod driver;
+    mod shell;
+}
