@@ -52,7 +52,8 @@ const FLAGS: &[&str] = &[
 /// It goes when the pipe is closed; a signal from the terminal does not keep the shell from tidying.
 const SCRIPT: &str = r#"
 trap : INT TERM HUP
-profile=$(mktemp -d) || exit 1
+profile=$(mktemp -d -p "$1") || exit 1
+shift
 "$@" --user-data-dir="$profile" about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1
 rm -rf "$profile"
 "#;
@@ -119,7 +120,7 @@ fn browser() -> Result<&'static Browser, String> {
 fn start() -> Result<Browser, String> {
     let program = find().ok_or("there is no Chromium: apt-get install chromium")?;
     let mut shell = Command::new("sh")
-        .args(["-c", SCRIPT, "sh"])
+        .args(["-c", SCRIPT, "sh", env!("CARGO_TARGET_TMPDIR")])
         .arg(program)
         .args(FLAGS)
         .stdin(Stdio::piped())
