@@ -10,9 +10,11 @@ mod metrics;
 mod problem;
 mod query;
 mod serve;
+mod sign_in;
 mod socket;
 mod stall;
 mod stream;
+mod ui;
 mod webhook;
 
 use std::ops::Deref;
@@ -145,6 +147,16 @@ const fn route(
 
 /// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
 pub(crate) const ROUTES: &[Route] = &[
+    route(GET, "/", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/agents/{*name}", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/tasks", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/tasks/{*name}", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/drift", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/events", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/source", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/assets/{version}/{file}", Access::Open, |method| on(method, ui::asset)),
+    route(GET, "/sign-in", Access::Open, |method| on(method, sign_in::form)),
+    route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
     route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
     route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
     route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)),
@@ -177,7 +189,7 @@ fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn no_such_path(State(app): State<App>, request: Request) -> Problem {
+async fn no_such_path(State(app): State<App>, request: Request) -> Response {
     let uri = request.uri();
     if uri.path().starts_with("/fluke.v1.")
         && let Some(from) = request.extensions().get::<Connection>().and_then(|from| from.from)
@@ -186,7 +198,10 @@ async fn no_such_path(State(app): State<App>, request: Request) -> Problem {
             "an agent calls at the port for people; its `server_url` must lead to `listen_grpc`";
         app.0.complaints.make(from, why);
     }
-    Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path))
+    if ui::is_for_people(request.headers(), uri) {
+        return ui::not_found();
+    }
+    Problem::no_such_path(uri.path(), ROUTES.iter().map(|route| route.path)).into_response()
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Problem {
@@ -221,11 +236,12 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
 }
 
 /// For answers that say nothing else: no page is made of them, and nobody keeps them.
-const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
+const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
 ];
 

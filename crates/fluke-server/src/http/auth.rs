@@ -15,6 +15,7 @@ use http::{HeaderMap, Uri, header};
 use super::App;
 use super::problem::Problem;
 use super::serve::Connection;
+use super::sign_in;
 use crate::events::EventSink;
 
 /// What a route asks of its caller.
@@ -22,6 +23,8 @@ use crate::events::EventSink;
 pub enum Access {
     /// Nothing; the route looks after itself.
     Open,
+    /// May look, and is shown the way to sign in otherwise.
+    Page,
     /// May look.
     Read,
     /// May change something.
@@ -151,7 +154,7 @@ pub fn authorise(
         (Peer::Socket { uid }, _) => Ok(Caller::Socket { uid }),
         (Peer::Tcp, _) if valid.is_empty() => match access {
             Access::Change => Err(Refusal::ReadOnly),
-            Access::Open | Access::Read => Ok(Caller::Anonymous),
+            Access::Open | Access::Page | Access::Read => Ok(Caller::Anonymous),
         },
         (Peer::Tcp, None) => Err(Refusal::NoToken),
         (Peer::Tcp, Some(token)) => match position(valid, token) {
@@ -212,6 +215,7 @@ pub(super) async fn guard(
             let from = request.extensions().get::<Connection>().and_then(|from| from.from);
             slow_down(&app, from).await.into_response()
         }
+        Err(Refusal::NoToken) if access == Access::Page => sign_in::ask(request.uri()),
         Err(refusal) => refusal.problem().into_response(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod limits;
+mod pages;
 mod routes;
 mod stream;
 
@@ -242,7 +243,7 @@ impl Answer {
 
 fn builder() -> reqwest::ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none())
 }
 
 fn unread() -> Source {

@@ -1,0 +1,38 @@
+// One dialog at a time, drawn like a page.
+
+import { h, patch } from "./view.js";
+
+const element = document.getElementById("dialog");
+let current = null;
+let opener = null;
+
+/** Opens a dialog; `render` tells its title and content whenever something changes. */
+export function openDialog(render) {
+  if (!current) opener = document.activeElement;
+  current = render;
+  renderDialog();
+  if (!element.open) element.showModal();
+}
+
+export function closeDialog() {
+  element.close();
+}
+
+export function renderDialog() {
+  if (!current) return;
+  const { title, body, actions } = current();
+  patch(element, h("div", { class: "dialog-inner" },
+    h("h2", { id: "dialog-title" }, title),
+    h("div", { class: "dialog-body" }, body),
+    h("div", { class: "dialog-actions" }, actions)));
+}
+
+element.addEventListener("close", () => {
+  current = null;
+  patch(element, []);
+  opener?.focus?.();
+});
+// A click beside it closes it.
+element.addEventListener("click", (event) => {
+  if (event.target === element) closeDialog();
+});

@@ -1,0 +1,142 @@
+// Tasks: what each is, where it is written, how it stands on every host.
+
+import { pathOf, resource } from "./api.js";
+import { empty, output, policyTag, trouble, waiting } from "./parts.js";
+import { count, grouped, policyMeaning, STATUSES, statusName } from "./words.js";
+import { icon, statusIcon } from "./icons.js";
+import { listen } from "./store.js";
+import { longList } from "./virtual.js";
+import { reconcileButton } from "./reconcile.js";
+import { timeline } from "./timeline.js";
+import { h } from "./view.js";
+
+const ROW = 44;
+/** With many agents a list of tasks is large: it is not fetched more often than this. */
+const PAUSE = 2000;
+
+export function tasksPage(go, _, redraw) {
+  const tasks = resource("/tasks", redraw, PAUSE);
+  const stop = listen((kind) => (kind === "agent" || kind === "source") && tasks.refresh());
+  return {
+    name: "tasks",
+    title: "Tasks",
+    isReady: () => Boolean(tasks.data || tasks.problem),
+    leave: () => { stop(); tasks.stop(); },
+    render() {
+      if (tasks.problem && !tasks.data) return trouble("Tasks cannot be read", tasks.problem.message, h("p", null, h("a", { href: "/source" }, "Source")));
+      if (!tasks.data) return waiting("tasks");
+      const list = [...tasks.data.tasks].sort((a, b) => STATUSES.indexOf(a.status) - STATUSES.indexOf(b.status));
+      return [
+        h("header", { class: "headline" }, h("h1", null, count(list.length, "task"))),
+        list.length === 0 && noTasks(),
+        h("ul", { class: "cards", "data-list": true }, list.map(taskRow)),
+      ];
+    },
+  };
+}
+
+function noTasks() {
+  return empty("The repository has no task yet",
+    h("p", null, "A task says what should be true on the hosts that its selector matches. Commit one:"),
+    output(EXAMPLE, "A first task"));
+}
+
+const EXAMPLE = `task "motd" {
+  selector {
+    match_labels = { role = "web" }
+  }
+
+  shell "greeting" {
+    check   = "grep -q fluke /etc/motd"
+    command = "echo 'kept by fluke' > /etc/motd"
+  }
+}`;
+
+function taskRow(task) {
+  const counts = byStatus(task.agents);
+  return h("li", { key: task.name, class: `card is-${task.status}` },
+    h("div", { class: "card-head" },
+      statusIcon(task.status), h("h2", null, h("a", { href: pathOf("tasks", task.name) }, task.name)), policyTag(task.policy),
+      h("span", { class: "quiet" }, task.agents.length === 0 ? "no known host matches" : sayCounts(counts))),
+    task.description && h("p", null, task.description),
+    h("p", { class: "quiet small" }, icon("file"), ` ${task.defined}`));
+}
+
+function byStatus(agents) {
+  const counts = new Map();
+  for (const { status } of agents) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return counts;
+}
+
+const sayCounts = (counts) => STATUSES.filter((status) => counts.has(status)).map((status) => `${grouped(counts.get(status))} ${statusName(status).toLowerCase()}`).join(", ");
+
+export function taskPage(go, name, redraw) {
+  const task = resource(pathOf("tasks", name), redraw, 500);
+  const history = timeline({ task: name }, redraw);
+  const hosts = longList("Hosts");
+  const stop = listen((kind, data) => (kind === "agent" || kind === "source" || data.task === name) && task.refresh());
+  return {
+    name: "task",
+    title: name,
+    isReady: () => Boolean(task.data || task.problem),
+    leave: () => { stop(); task.stop(); history.leave(); },
+    render() {
+      if (task.problem && !task.data) {
+        return task.problem.status === 404
+          ? empty(`No task is called ${name}`, h("p", null, task.problem.message), h("p", null, h("a", { href: "/tasks" }, "All tasks")))
+          : trouble(`${name} cannot be read`, task.problem.message);
+      }
+      if (!task.data) return waiting(name);
+      return draw(task.data, hosts, history);
+    },
+  };
+}
+
+function draw(task, hosts, history) {
+  const agents = [...task.agents].sort((a, b) => STATUSES.indexOf(a.status) - STATUSES.indexOf(b.status));
+  return [
+    h("header", { class: "headline with-action" },
+      h("div", null,
+        h("p", { class: "crumbs" }, h("a", { href: "/tasks" }, "Tasks")),
+        h("h1", null, statusIcon(task.status), task.name),
+        task.description && h("p", null, task.description),
+        h("p", { class: "under" }, h("strong", null, statusName(task.status)), h("span", { class: "quiet" }, sayCounts(byStatus(task.agents))))),
+      reconcileButton({ scope: "task", name: task.name }, "Reconcile", { "data-reconcile": true })),
+    h("dl", { class: "facts" },
+      fact("Defined in", h("code", null, task.defined)),
+      fact("Drift is", [policyMeaning(task.policy), " ", policyTag(task.policy)]),
+      fact("Selects", selector(task.selector))),
+    h("div", { class: "columns" },
+      h("section", { "aria-label": "Hosts" }, h("h2", null, count(agents.length, "host")),
+        agents.length === 0 && empty("No known host matches", h("p", null, "Its selector asks for other labels than any host has.")),
+        agents.length > 0 && hosts(agents, ROW, hostRow, { class: "rows" }),
+        h("h2", null, count(task.steps.length, "step")),
+        h("ol", { class: "steps" }, task.steps.map(stepDefinition))),
+      h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render())),
+  ];
+}
+
+const fact = (what, value) => h("div", { key: what }, h("dt", null, what), h("dd", null, value));
+
+const hostRow = (agent) => h("a", { class: `row is-${agent.status}`, href: pathOf("agents", agent.name) },
+  h("span", { class: "row-status" }, statusIcon(agent.status)), h("span", { class: "row-name" }, agent.name), h("span", { class: "row-why quiet" }, statusName(agent.status)));
+
+/** Which hosts, label by label. */
+function selector({ match_labels: labels = {}, match_expressions: expressions = [] }) {
+  const wanted = [
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+    ...expressions.map(({ key, operator, values = [] }) => [key, operator.replace("_", " "), values.join(", ")].filter(Boolean).join(" ")),
+  ];
+  return wanted.length === 0 ? "every host" : h("span", { class: "labels" }, wanted.map((text) => h("span", { key: text, class: "label" }, text)));
+}
+
+/** A step as the manifest says it. */
+function stepDefinition(step) {
+  const [kind, spec] = typeof step.spec === "string" ? [step.spec, {}] : Object.entries(step.spec)[0];
+  return h("li", { key: step.address, class: "step" },
+    h("p", { class: "step-head" }, h("code", null, step.address), h("span", { class: "quiet" }, kind)),
+    h("dl", { class: "spec" }, Object.entries(spec).filter(([, value]) => value !== null).map(([field, value]) => [
+      h("dt", { key: `${field} name` }, field),
+      h("dd", { key: field }, h("pre", { tabindex: 0, role: "region", "aria-label": field }, typeof value === "string" ? value.trimEnd() : JSON.stringify(value))),
+    ])));
+}
