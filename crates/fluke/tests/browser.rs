@@ -3,13 +3,24 @@
 //! One browser for the whole binary, and a profile of its own for every story.
 
 /// Servers, repositories and agents: the same as in the other stories.
-#[allow(dead_code, reason = "shared with stories.rs, which uses all of it")]
+#[allow(dead_code, unused_imports, reason = "shared with stories.rs, which uses all of it")]
 #[path = "stories"]
 mod stories {
     pub mod support;
 }
 
 mod browser {
+    mod agent;
+    mod connection;
+    mod crowd;
     mod driver;
-    mod shell;
+    mod events;
+    mod every_page;
+    mod fleet;
+    mod keyboard;
+    mod reconcile;
+    mod signing_in;
+    mod source;
+    mod stage;
+    mod task;
 }

@@ -5,6 +5,7 @@
 //! browser, and it ends when this process does, however that comes about.
 
 mod accessibility;
+mod axe;
 mod chromium;
 mod conduct;
 mod connection;

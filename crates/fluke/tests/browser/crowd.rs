@@ -1,0 +1,1 @@
+//! Ten thousand agents: the page is there at once, and stays quick.
