@@ -317,3 +317,22 @@ pub struct ReconcileStep {
     /// The tail of what it printed.
     pub output: Option<String>,
 }
+
+/// `GET session`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Whether a valid token or session was shown.
+    pub signed_in: bool,
+    /// The name given at sign-in.
+    pub name: Option<String>,
+    /// Whether the caller may ask for changes.
+    pub may_change: bool,
+    /// Whether the server has `api_tokens`; without, the network may only look.
+    pub tokens_configured: bool,
+    /// The server's version, for those who may look.
+    pub version: Option<String>,
+    /// The local socket on the server's host, for those who may look.
+    pub socket: Option<String>,
+    /// Where people find the pages, for those who may look.
+    pub page_url: Option<String>,
+}

@@ -66,6 +66,12 @@ impl SecretDigest {
         self.same(&Self::of(text))
     }
 
+    /// A key for `purpose` that whoever holds the secret has as well, and nobody else.
+    pub fn key(&self, purpose: &str) -> [u8; 32] {
+        let content = [purpose.as_bytes(), b"\0", self.0.as_bytes()].concat();
+        *Hash256::of(&content).as_bytes()
+    }
+
     /// Whether both are of one secret, in constant time.
     pub fn same(&self, other: &Self) -> bool {
         let pairs = self.0.as_bytes().iter().zip(other.0.as_bytes());
@@ -88,6 +94,14 @@ mod tests {
         let secret = Secret::new("hunter2");
         let shown = format!("{secret:?} {:?}", secret.digest());
         assert!(!shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn keys_differ_by_secret_and_purpose() {
+        let key = |secret: &str, purpose: &str| SecretDigest::of(secret).key(purpose);
+        assert_eq!(key("a", "x"), key("a", "x"));
+        assert_ne!(key("a", "x"), key("b", "x"));
+        assert_ne!(key("a", "x"), key("a", "y"));
     }
 
     #[test]

@@ -7,17 +7,21 @@ mod api;
 pub mod auth;
 mod health;
 mod metrics;
+mod origin;
 mod problem;
 mod query;
 mod serve;
+mod session;
 mod sign_in;
 mod socket;
 mod stall;
 mod stream;
+mod template;
 mod ui;
 mod webhook;
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -45,6 +49,7 @@ use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use problem::Problem;
 use serve::Connection;
+use session::Ended;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -86,6 +91,21 @@ pub struct Parts {
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
     pub default_policy: Policy,
+    /// Where all of it is served.
+    pub place: Place,
+}
+
+/// Where a server is to be found.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// Whether the network is spoken to with TLS.
+    pub tls: bool,
+    /// Names that are this host's own.
+    pub names: Vec<String>,
+    /// The local socket's file.
+    pub socket: Option<PathBuf>,
+    /// Where people find the pages.
+    pub page_url: Option<String>,
 }
 
 /// [`Parts`] as every request shares them, with what is counted on the way.
@@ -98,6 +118,8 @@ struct Shared {
     webhooks: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
+    /// Sessions that were signed out.
+    ended: Ended,
     streams: Arc<Semaphore>,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
@@ -112,6 +134,7 @@ impl App {
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
+            ended: Ended::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Default::default(),
         }))
@@ -156,6 +179,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/source", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/assets/{version}/{file}", Access::Open, |method| on(method, ui::asset)),
     route(GET, "/sign-in", Access::Open, |method| on(method, sign_in::form)),
+    route(POST, "/sign-in", Access::OwnPage, |method| on(method, sign_in::enter)),
+    route(POST, "/sign-out", Access::OwnPage, |method| on(method, sign_in::leave)),
+    route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session)),
     route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
     route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
     route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),

@@ -21,13 +21,13 @@ use crate::events::redis::{RedisSettings, RedisStore};
 use crate::events::{EventLog, EventStore, QueueBounds};
 use crate::fleet::Fleet;
 use crate::http::auth::ApiTokens;
-use crate::http::{App, LocalSocket, Parts, SocketError, serve_http, serve_socket};
+use crate::http::{App, LocalSocket, Parts, Place, SocketError, serve_http, serve_socket};
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::source::{Source, SourceConfig, SourceHandle};
 use crate::strikes::Strikes;
-use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_names};
+use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_host, own_names};
 use crate::trust::{Grant, Trust};
 
 /// How often each side of a stream says that it is here.
@@ -208,6 +208,7 @@ impl Server {
             strikes: Strikes::default(),
             webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
             default_policy: settings.default_policy,
+            place: doors.place(settings.socket),
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
         let listeners = doors.serve(fleet, app, &stopped);
@@ -290,6 +291,19 @@ impl Doors {
         };
         let (grpc, http) = (listener(grpc, Speaks::Grpc)?, listener(http, Speaks::Http)?);
         Ok(Self { grpc, http, socket, certificates, addresses })
+    }
+
+    /// What the HTTP side says of itself.
+    fn place(&self, socket: Option<PathBuf>) -> Place {
+        let (tls, http) = (self.certificates.is_some(), self.addresses[1]);
+        let scheme = if tls { "https" } else { "http" };
+        let authority = match http.ip() {
+            ip if ip.is_loopback() => Some(format!("localhost:{}", http.port())),
+            ip if ip.is_unspecified() => own_host().map(|host| format!("{host}:{}", http.port())),
+            _ => Some(http.to_string()),
+        };
+        let page_url = authority.map(|authority| format!("{scheme}://{authority}"));
+        Place { tls, names: own_names(&[http]), socket, page_url }
     }
 
     fn serve(self, fleet: Fleet, app: App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {

@@ -25,7 +25,7 @@ use own::OwnCa;
 use x509::Validity;
 
 pub use listener::{Connection, Listener};
-pub use own::own_names;
+pub use own::{own_host, own_names};
 
 /// How often files are looked at, at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -10,11 +10,13 @@ use axum::response::{IntoResponse, Response};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::secret::SecretDigest;
 use fluke_model::time::Timestamp;
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, HeaderValue, header};
 
 use super::App;
+use super::origin::{Origin, is_safe_name, origin, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
+use super::session::{self, Session};
 use super::sign_in;
 use crate::events::EventSink;
 
@@ -23,6 +25,8 @@ use crate::events::EventSink;
 pub enum Access {
     /// Nothing; the route looks after itself.
     Open,
+    /// Comes from one of this server's own pages, whoever sits before it.
+    OwnPage,
     /// May look, and is shown the way to sign in otherwise.
     Page,
     /// May look.
@@ -44,7 +48,7 @@ pub enum Peer {
 }
 
 /// Who a request was let in as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     /// Nobody in particular.
     Anonymous,
@@ -55,20 +59,30 @@ pub enum Caller {
     },
     /// With the API token of this number, counted from 1 in the order of the config.
     Token(usize),
+    /// Signed in.
+    Browser {
+        /// With the API token of this number.
+        token: usize,
+        /// As they said when they signed in.
+        name: Option<String>,
+    },
 }
 
 impl Caller {
     /// How a change names its cause: what the caller says, and how they came in.
-    pub fn describe(self, claimed: Option<&str>) -> String {
-        let way = match self {
-            Self::Anonymous => "unauthenticated".into(),
-            Self::Socket { uid: Some(uid) } => format!("via socket (uid {uid})"),
-            Self::Socket { uid: None } => "via socket".into(),
-            Self::Token(number) => format!("via api token #{number}"),
+    pub fn describe(&self, claimed: Option<&str>) -> String {
+        let (way, name) = match self {
+            Self::Anonymous => ("unauthenticated".into(), None),
+            Self::Socket { uid: Some(uid) } => (format!("via socket (uid {uid})"), None),
+            Self::Socket { uid: None } => ("via socket".into(), None),
+            Self::Token(number) => (format!("via api token #{number}"), None),
+            Self::Browser { token, name } => {
+                (format!("via api token #{token} (browser)"), name.as_deref())
+            }
         };
         let visible = |c: &char| !c.is_control();
-        let claimed: String =
-            claimed.unwrap_or_default().chars().filter(visible).take(128).collect();
+        let claimed = name.or(claimed).unwrap_or_default();
+        let claimed: String = claimed.chars().filter(visible).take(128).collect();
         match claimed.trim() {
             "" => format!("somebody {way}"),
             claimed => format!("{claimed} {way}"),
@@ -91,7 +105,8 @@ impl ApiTokens {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = hashes(tokens);
     }
 
-    fn valid(&self) -> Arc<[SecretDigest]> {
+    /// Those that are valid now.
+    pub(super) fn valid(&self) -> Arc<[SecretDigest]> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -103,8 +118,10 @@ fn hashes<T: AsRef<str>>(tokens: impl IntoIterator<Item = T>) -> Arc<[SecretDige
 /// Why a caller is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// A web page of somebody else asked.
+    /// A web page of somebody else asked, or one that does not prove to be ours.
     CrossSite,
+    /// A name that somebody else may have made to lead here.
+    StrangeName,
     /// The network may look only.
     ReadOnly,
     /// No token was given.
@@ -117,7 +134,12 @@ impl Refusal {
     fn problem(self) -> Problem {
         match self {
             Self::CrossSite => Problem::forbidden(
-                "changes from a browser are taken from this server's own pages only",
+                "requests from a browser are taken from this server's own pages only",
+            ),
+            Self::StrangeName => Problem::misdirected(
+                "a web page could have made this name lead here, and nothing else is asked of \
+                 callers: use the server's address or its host's name, or set api_tokens or tls in \
+                 the server's config",
             ),
             Self::ReadOnly => Problem::forbidden(
                 "this port serves reads only: changes go through the local socket on the server's \
@@ -125,7 +147,7 @@ impl Refusal {
             ),
             Self::NoToken => Problem::unauthorized(
                 "send one of the server's api_tokens as `Authorization: Bearer <token>` \
-                 (the command line reads FLUKE_API_TOKEN)",
+                 (the command line reads FLUKE_API_TOKEN), or sign in with it at /sign-in",
             )
             .asking_for_bearer(),
             Self::WrongToken => Problem::unauthorized(
@@ -136,36 +158,74 @@ impl Refusal {
     }
 }
 
-/// Decides over every request: what the route asks, how the caller came, what they showed.
-pub fn authorise(
-    access: Access,
-    peer: Peer,
-    valid: &[SecretDigest],
-    bearer: Option<&str>,
-    cross_site: bool,
-) -> Result<Caller, Refusal> {
-    if access == Access::Open {
-        return Ok(Caller::Anonymous);
+/// What a request has to show for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown<'a> {
+    /// Nothing, or nothing that is worth anything.
+    Nothing,
+    /// A token, right or wrong.
+    Bearer(&'a str),
+    /// A session that was found to be good, and the number of its token.
+    Session {
+        /// Counted from 1.
+        token: usize,
+        /// Of the person.
+        name: Option<String>,
+    },
+}
+
+/// All that is decided by.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// What the route asks.
+    pub access: Access,
+    /// How the caller came.
+    pub peer: Peer,
+    /// What they show.
+    pub shown: Shown<'a>,
+    /// Whose page they are.
+    pub origin: Origin,
+    /// Whether the name that they called may be one that a web page made to lead here.
+    pub strange_name: bool,
+}
+
+/// Decides over every request.
+pub fn authorise(asked: Asked<'_>, valid: &[SecretDigest]) -> Result<Caller, Refusal> {
+    let Asked { access, peer, shown, origin, strange_name } = asked;
+    match (access, origin) {
+        (Access::Open, _) | (Access::OwnPage, Origin::Own) => return Ok(Caller::Anonymous),
+        (Access::OwnPage, _) => return Err(Refusal::CrossSite),
+        (Access::Change, Origin::Foreign | Origin::Typed) => return Err(Refusal::CrossSite),
+        _ => {}
     }
-    if access == Access::Change && cross_site {
+    // Without a credential, the name is all there is to tell a page of ours from a stranger's.
+    let asks_nothing = valid.is_empty() || matches!(peer, Peer::Socket { .. });
+    if asks_nothing && strange_name {
+        return Err(Refusal::StrangeName);
+    }
+    // A bearer token is nothing that a browser adds by itself; everything else is.
+    let by_itself = !matches!(shown, Shown::Bearer(_)) || asks_nothing;
+    if access == Access::Read && origin == Origin::Foreign && by_itself {
         return Err(Refusal::CrossSite);
     }
-    match (peer, bearer) {
+    match (peer, shown) {
         (Peer::Socket { uid }, _) => Ok(Caller::Socket { uid }),
-        (Peer::Tcp, _) if valid.is_empty() => match access {
-            Access::Change => Err(Refusal::ReadOnly),
-            Access::Open | Access::Page | Access::Read => Ok(Caller::Anonymous),
-        },
-        (Peer::Tcp, None) => Err(Refusal::NoToken),
-        (Peer::Tcp, Some(token)) => match position(valid, token) {
+        (Peer::Tcp, _) if valid.is_empty() && access == Access::Change => Err(Refusal::ReadOnly),
+        (Peer::Tcp, _) if valid.is_empty() => Ok(Caller::Anonymous),
+        (Peer::Tcp, Shown::Nothing) => Err(Refusal::NoToken),
+        (Peer::Tcp, Shown::Bearer(token)) => match position(valid, token) {
             Some(at) => Ok(Caller::Token(at + 1)),
             None => Err(Refusal::WrongToken),
         },
+        (Peer::Tcp, Shown::Session { .. }) if access == Access::Change && origin != Origin::Own => {
+            Err(Refusal::CrossSite)
+        }
+        (Peer::Tcp, Shown::Session { token, name }) => Ok(Caller::Browser { token, name }),
     }
 }
 
 /// Takes the same time whichever token it is.
-fn position(valid: &[SecretDigest], token: &str) -> Option<usize> {
+pub(super) fn position(valid: &[SecretDigest], token: &str) -> Option<usize> {
     let presented = SecretDigest::of(token);
     let mut found = None;
     for (at, digest) in valid.iter().enumerate() {
@@ -183,17 +243,21 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whether a browser says that another site's page made this request.
-pub fn is_cross_site(headers: &HeaderMap, uri: &Uri) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if text("sec-fetch-site").is_some_and(|site| site != "same-origin") {
-        return true;
-    }
-    let own = uri.authority().map(|authority| authority.as_str()).or_else(|| text("host"));
-    text("origin").is_some_and(|origin| {
-        let named = origin.split_once("://").map(|(_, authority)| authority);
-        named.is_none() || named != own
-    })
+/// A session that is good, with what its cookie is signed with.
+#[derive(Debug, Clone)]
+pub(super) struct SignedIn {
+    pub session: Session,
+    pub token: SecretDigest,
+    /// Counted from 1.
+    pub number: usize,
+}
+
+/// The session of a request, if it shows a good one.
+pub(super) fn signed_in(app: &App, headers: &HeaderMap, now: Timestamp) -> Option<SignedIn> {
+    let valid = app.api_tokens.valid();
+    let (session, at) = Session::read(session::shown(headers)?, &valid, now)?;
+    let is_over = app.0.ended.has(&session.nonce);
+    (!is_over).then(|| SignedIn { session, token: valid[at], number: at + 1 })
 }
 
 /// Stands in front of every route.
@@ -202,32 +266,78 @@ pub(super) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    // A request without a known origin is treated as coming from the network.
-    let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
-    let cross_site = is_cross_site(request.headers(), request.uri());
-    let valid = app.api_tokens.valid();
-    match authorise(access, peer, &valid, bearer(request.headers()), cross_site) {
+    let now = Timestamp::from(SystemTime::now());
+    let signed_in = signed_in(&app, request.headers(), now);
+    match authorise(asked(&app, access, &request, signed_in.as_ref()), &app.api_tokens.valid()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let response = next.run(request).await;
+            renewed(response, signed_in, now)
         }
         Err(Refusal::WrongToken) => {
-            let from = request.extensions().get::<Connection>().and_then(|from| from.from);
-            slow_down(&app, from).await.into_response()
+            slow_down(&app, from(&request)).await.unwrap_or_else(|busy| busy).into_response()
         }
         Err(Refusal::NoToken) if access == Access::Page => sign_in::ask(request.uri()),
         Err(refusal) => refusal.problem().into_response(),
     }
 }
 
+fn asked<'a>(
+    app: &App,
+    access: Access,
+    request: &'a Request,
+    signed_in: Option<&SignedIn>,
+) -> Asked<'a> {
+    let (headers, uri) = (request.headers(), request.uri());
+    let shown = match (bearer(headers), signed_in) {
+        (Some(token), _) => Shown::Bearer(token),
+        (None, Some(SignedIn { session, number, .. })) => {
+            Shown::Session { token: *number, name: session.name.clone() }
+        }
+        (None, None) => Shown::Nothing,
+    };
+    // A request without a known origin is treated as coming from the network.
+    let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
+    // With TLS, a browser would not have accepted the certificate for a stranger's name.
+    let is_proven = app.place.tls && peer == Peer::Tcp;
+    let name = sent_to(headers, uri).unwrap_or_default();
+    let strange_name = !is_proven && !is_safe_name(name, &app.place.names);
+    Asked { access, peer, shown, origin: origin(headers, uri), strange_name }
+}
+
+/// From where a request came, if over the network.
+pub(super) fn from(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<Connection>().and_then(|from| from.from)
+}
+
+/// A session that is used gets its full life again, now and then.
+fn renewed(mut response: Response, signed_in: Option<SignedIn>, now: Timestamp) -> Response {
+    let headers = response.headers();
+    let kept_by_others = headers
+        .get(header::CACHE_CONTROL)
+        .is_some_and(|value| value.as_bytes().starts_with(b"public"));
+    if kept_by_others || headers.contains_key(header::SET_COOKIE) {
+        return response;
+    }
+    let renewed = signed_in.and_then(|it| Some((it.session.renewed(now)?, it.token)));
+    if let Some((session, token)) = renewed
+        && let Ok(cookie) = HeaderValue::try_from(session.cookie(&token))
+    {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
 /// Lets whoever guesses tokens wait for the answer, longer each time. A right token never waits.
-async fn slow_down(app: &App, from: Option<IpAddr>) -> Problem {
+///
+/// Errs if too many wait already.
+pub(super) async fn slow_down(app: &App, from: Option<IpAddr>) -> Result<Problem, Problem> {
     let strike = app.strikes.add(from, Instant::now());
     if strike.is_notable() {
         let from = from.map_or("an unknown address".to_string(), |from| from.to_string());
         let count = strike.count;
         tracing::warn!(%from, count, "refused a call with a wrong API token");
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = Timestamp::from(SystemTime::now());
         let mut event = Event::new(EventKind::CallerRefused, now);
         let said =
             format!("refused a call from {from}: a wrong API token ({count} from this address)");
@@ -235,10 +345,11 @@ async fn slow_down(app: &App, from: Option<IpAddr>) -> Problem {
         app.events.record(event);
     }
     let Ok(_place) = app.0.waiting.try_acquire() else {
-        return Problem::unavailable("too many calls with wrong tokens; try again in a second");
+        let detail = "too many calls with wrong tokens; try again in a second";
+        return Err(Problem::unavailable(detail));
     };
     tokio::time::sleep(strike.wait).await;
-    Refusal::WrongToken.problem()
+    Ok(Refusal::WrongToken.problem())
 }
 
 #[cfg(test)]

@@ -64,6 +64,12 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "This is not allowed", detail)
     }
 
+    /// Sent to a name that is not known to be this server's.
+    pub fn misdirected(detail: impl Into<String>) -> Self {
+        let title = "This name is not known to be this server's";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", title, detail)
+    }
+
     /// Something that was named does not exist; `known` is what does.
     pub fn unknown<'a>(
         what: &'static str,

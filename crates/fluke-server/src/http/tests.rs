@@ -1,9 +1,11 @@
 //! A real server on loopback and on a local socket, and a real client.
 
 mod api;
+mod intrusion;
 mod limits;
 mod pages;
 mod routes;
+mod sign_in;
 mod stream;
 
 use std::sync::atomic::AtomicUsize;
@@ -97,6 +99,7 @@ impl Server {
             strikes: Strikes::starting_at(setup.first_wait),
             webhook_secret: setup.secret.map(Into::into),
             default_policy: Policy::AlertOnly,
+            place: Place { socket: Some("/run/fluke/fluke.sock".into()), ..Place::default() },
         });
 
         let dir = tempfile::tempdir().expect("a directory");
@@ -175,6 +178,30 @@ impl Server {
         Answer::of(self.client.get(self.at(path))).await
     }
 
+    /// As the form would send it.
+    async fn send_form(
+        &self,
+        path: &str,
+        fields: &[(&str, &str)],
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = self.client.post(self.at(path)).body(body);
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let add = |request: reqwest::RequestBuilder, (name, value): &(&str, &str)| {
+            request.header(*name, *value)
+        };
+        Answer::of(headers.iter().fold(request, add)).await
+    }
+
+    /// Signs in as a person would; gives back the cookie.
+    async fn sign_in(&self, token: &str, name: &str) -> String {
+        let form = [("token", token), ("name", name), ("next", "/drift")];
+        let answer = self.send_form("/sign-in", &form, &[("origin", &self.url)]).await;
+        assert_eq!((answer.status, &*answer.text), (303, ""));
+        answer.cookie().expect("a cookie")
+    }
+
     async fn post(&self, path: &str, body: serde_json::Value) -> Answer {
         Answer::of(self.client.post(self.at(path)).json(&body)).await
     }
@@ -229,6 +256,12 @@ impl Answer {
 
     fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    /// What a browser would send from now on.
+    fn cookie(&self) -> Option<String> {
+        let cookie = self.headers.get("set-cookie")?.to_str().expect("text");
+        Some(cookie.split(';').next().unwrap_or_default().to_string())
     }
 
     /// A problem's status, and what it says.

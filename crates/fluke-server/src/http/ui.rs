@@ -15,6 +15,7 @@ use http::{HeaderMap, StatusCode, Uri};
 use sha2::{Digest, Sha256};
 
 use super::problem::Problem;
+use super::template;
 
 /// Every file of `ui/` with its name.
 const EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/ui_files.rs"));
@@ -131,26 +132,16 @@ pub(super) async fn shell() -> Response {
     (PAGE_HEADERS, Files::current().page("index.html")).into_response()
 }
 
-/// `sign-in.html` with its blanks filled in; `values` must be fit for HTML.
-pub(super) fn sign_in(status: StatusCode, values: &[(&str, &str)]) -> Response {
-    let page = Files::current().page("sign-in.html");
-    let page = String::from_utf8_lossy(&page);
-    (status, PAGE_HEADERS, filled(&page, values)).into_response()
-}
-
-/// One pass, so that what is filled in is never taken for a blank.
-fn filled(page: &str, values: &[(&str, &str)]) -> String {
-    let mut text = String::with_capacity(page.len());
-    let mut rest = page;
-    while let Some(at) = rest.find('{') {
-        text.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let blank = values.iter().find(|(blank, _)| rest.starts_with(blank));
-        let (length, value) = blank.map_or((1, "{"), |(blank, value)| (blank.len(), value));
-        text.push_str(value);
-        rest = &rest[length..];
-    }
-    text + rest
+/// A page that is put together for whoever looks, see [`template::render`].
+pub(super) fn page(
+    status: StatusCode,
+    name: &str,
+    sections: &[(&str, bool)],
+    blanks: &[(&str, &str)],
+) -> Response {
+    let page = Files::current().page(name);
+    let page = template::render(&String::from_utf8_lossy(&page), sections, blanks);
+    (status, PAGE_HEADERS, page).into_response()
 }
 
 pub(super) async fn asset(

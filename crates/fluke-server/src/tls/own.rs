@@ -173,18 +173,22 @@ fn write_atomically(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 /// Everything that an agent may call this server by: its host name, loopback, and the addresses
 /// that it listens on, where all of them are meant every one that the machine has.
 pub fn own_names(listening: &[SocketAddr]) -> Vec<String> {
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    let host = host.filter(|name| name.is_ascii() && !name.is_empty());
     let everywhere = listening.iter().any(|address| address.ip().is_unspecified());
     let machine = if everywhere { machine_addresses() } else { Vec::new() };
     let mut names = vec!["localhost".to_string(), "127.0.0.1".to_string(), "::1".to_string()];
-    names.extend(host);
+    names.extend(own_host());
     let listening = listening.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
     names.extend(listening.chain(machine).map(|ip| ip.to_string()));
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names.truncate(MAX_NAMES);
     names
+}
+
+/// This machine's name.
+pub fn own_host() -> Option<String> {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    host.filter(|name| name.is_ascii() && !name.is_empty())
 }
 
 fn machine_addresses() -> Vec<IpAddr> {

@@ -2,43 +2,106 @@ use super::*;
 
 const SOCKET: Peer = Peer::Socket { uid: Some(1000) };
 
+/// A request over the network that asks to look and shows nothing.
+fn asked(access: Access) -> Asked<'static> {
+    let (peer, origin) = (Peer::Tcp, Origin::Unsaid);
+    Asked { access, peer, shown: Shown::Nothing, origin, strange_name: false }
+}
+
+impl<'a> Asked<'a> {
+    fn showing(self, token: &'a str) -> Self {
+        Self { shown: Shown::Bearer(token), ..self }
+    }
+
+    fn signed_in(self) -> Self {
+        Self { shown: Shown::Session { token: 2, name: Some("anna".into()) }, ..self }
+    }
+
+    fn of(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    fn local(self) -> Self {
+        Self { peer: SOCKET, ..self }
+    }
+
+    fn to_a_strange_name(self) -> Self {
+        Self { strange_name: true, ..self }
+    }
+}
+
 #[test]
 fn one_decision_for_each_route_and_caller() {
     use Access::*;
     use Refusal::*;
-    let none = hashes::<&str>([]);
     let two = hashes(["one", "two"]);
+    let anonymous = Ok(Caller::Anonymous);
     let socket = Ok(Caller::Socket { uid: Some(1000) });
-    for (case, access, peer, valid, bearer, cross_site, decision) in [
-        ("open to all", Open, Peer::Tcp, &two, None, true, Ok(Caller::Anonymous)),
-        ("open to liars", Open, Peer::Tcp, &two, Some("wrong"), false, Ok(Caller::Anonymous)),
-        ("read, no tokens set", Read, Peer::Tcp, &none, None, false, Ok(Caller::Anonymous)),
-        ("change, no tokens set", Change, Peer::Tcp, &none, None, false, Err(ReadOnly)),
-        ("any token, none set", Change, Peer::Tcp, &none, Some("one"), false, Err(ReadOnly)),
-        ("empty token, none set", Change, Peer::Tcp, &none, Some(""), false, Err(ReadOnly)),
-        ("read without", Read, Peer::Tcp, &two, None, false, Err(NoToken)),
-        ("change without", Change, Peer::Tcp, &two, None, false, Err(NoToken)),
-        ("read with a wrong one", Read, Peer::Tcp, &two, Some("on"), false, Err(WrongToken)),
-        ("read with an empty one", Read, Peer::Tcp, &two, Some(""), false, Err(WrongToken)),
-        ("change with a wrong one", Change, Peer::Tcp, &two, Some("ONE"), false, Err(WrongToken)),
-        ("read with the first", Read, Peer::Tcp, &two, Some("one"), false, Ok(Caller::Token(1))),
+    let anna = Ok(Caller::Browser { token: 2, name: Some("anna".into()) });
+    for (case, asked, decision) in [
+        ("open to all", asked(Open).of(Origin::Foreign), anonymous.clone()),
+        ("open to liars", asked(Open).showing("wrong"), anonymous.clone()),
+        ("read without", asked(Read), Err(NoToken)),
+        ("page without", asked(Page), Err(NoToken)),
+        ("change without", asked(Change), Err(NoToken)),
+        ("read with a wrong one", asked(Read).showing("on"), Err(WrongToken)),
+        ("read with an empty one", asked(Read).showing(""), Err(WrongToken)),
+        ("change with a wrong one", asked(Change).showing("ONE"), Err(WrongToken)),
+        ("read with the first", asked(Read).showing("one"), Ok(Caller::Token(1))),
+        ("change with the second", asked(Change).showing("two"), Ok(Caller::Token(2))),
+        ("any name will do", asked(Read).showing("one").to_a_strange_name(), Ok(Caller::Token(1))),
         (
-            "change with the second",
-            Change,
-            Peer::Tcp,
-            &two,
-            Some("two"),
-            false,
-            Ok(Caller::Token(2)),
+            "a program that reads says anything",
+            asked(Read).showing("one").of(Origin::Foreign),
+            Ok(Caller::Token(1)),
         ),
-        ("read from elsewhere", Read, Peer::Tcp, &two, Some("one"), true, Ok(Caller::Token(1))),
-        ("change from elsewhere", Change, Peer::Tcp, &two, Some("one"), true, Err(CrossSite)),
-        ("socket reads", Read, SOCKET, &two, None, false, socket),
-        ("socket changes", Change, SOCKET, &two, None, false, socket),
-        ("socket, no tokens set", Change, SOCKET, &none, None, false, socket),
-        ("socket from elsewhere", Change, SOCKET, &none, None, true, Err(CrossSite)),
+        ("but no change", asked(Change).showing("one").of(Origin::Foreign), Err(CrossSite)),
+        ("nor typed in", asked(Change).showing("one").of(Origin::Typed), Err(CrossSite)),
+        ("read by session", asked(Read).signed_in(), anna.clone()),
+        ("page by session", asked(Page).signed_in(), anna.clone()),
+        (
+            "page by a link from elsewhere",
+            asked(Page).signed_in().of(Origin::Foreign),
+            anna.clone(),
+        ),
+        ("data for a page elsewhere", asked(Read).signed_in().of(Origin::Foreign), Err(CrossSite)),
+        ("typed in", asked(Read).signed_in().of(Origin::Typed), anna.clone()),
+        ("change by session", asked(Change).signed_in().of(Origin::Own), anna),
+        ("without saying where from", asked(Change).signed_in(), Err(CrossSite)),
+        ("from elsewhere", asked(Change).signed_in().of(Origin::Foreign), Err(CrossSite)),
+        ("the door from its page", asked(OwnPage).of(Origin::Own), anonymous.clone()),
+        ("the door from nowhere", asked(OwnPage), Err(CrossSite)),
+        ("the door from elsewhere", asked(OwnPage).of(Origin::Foreign), Err(CrossSite)),
+        ("the door, with a token", asked(OwnPage).showing("one"), Err(CrossSite)),
+        ("socket reads", asked(Read).local(), socket.clone()),
+        ("socket changes", asked(Change).local(), socket.clone()),
+        ("socket, own page", asked(Change).local().of(Origin::Own), socket.clone()),
+        ("socket from elsewhere", asked(Change).local().of(Origin::Foreign), Err(CrossSite)),
+        ("socket, data for elsewhere", asked(Read).local().of(Origin::Foreign), Err(CrossSite)),
+        ("socket by a strange name", asked(Read).local().to_a_strange_name(), Err(StrangeName)),
+        (
+            "socket, rebound",
+            asked(Change).local().of(Origin::Own).to_a_strange_name(),
+            Err(StrangeName),
+        ),
     ] {
-        assert_eq!(authorise(access, peer, valid, bearer, cross_site), decision, "{case}");
+        assert_eq!(authorise(asked, &two), decision, "{case}");
+    }
+    for (case, asked, decision) in [
+        ("read, no tokens set", asked(Read), anonymous.clone()),
+        ("page, no tokens set", asked(Page), anonymous.clone()),
+        ("change, no tokens set", asked(Change), Err(ReadOnly)),
+        ("any token, none set", asked(Change).showing("one"), Err(ReadOnly)),
+        ("empty token, none set", asked(Change).showing(""), Err(ReadOnly)),
+        ("a session of old", asked(Change).signed_in().of(Origin::Own), Err(ReadOnly)),
+        ("rebound", asked(Read).to_a_strange_name(), Err(StrangeName)),
+        ("rebound, with a token", asked(Read).showing("x").to_a_strange_name(), Err(StrangeName)),
+        ("data for elsewhere", asked(Read).of(Origin::Foreign), Err(CrossSite)),
+        ("a token changes nothing", asked(Read).showing("x").of(Origin::Foreign), Err(CrossSite)),
+        ("page by a link", asked(Page).of(Origin::Foreign), anonymous),
+        ("socket, no tokens set", asked(Change).local(), socket),
+    ] {
+        assert_eq!(authorise(asked, &[]), decision, "{case}");
     }
 }
 
@@ -48,35 +111,6 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         (name, http::HeaderValue::from_static(value))
     });
     parsed.collect()
-}
-
-#[test]
-fn only_its_own_pages_are_the_same_site() {
-    let host = ("host", "fluke.example:7071");
-    for (case, given, cross_site) in [
-        ("no browser", vec![host], false),
-        ("own page", vec![host, ("origin", "https://fluke.example:7071")], false),
-        (
-            "own page, said twice",
-            vec![host, ("origin", "http://fluke.example:7071"), ("sec-fetch-site", "same-origin")],
-            false,
-        ),
-        ("another port", vec![host, ("origin", "https://fluke.example")], true),
-        ("another host", vec![host, ("origin", "https://evil.example:7071")], true),
-        ("a prefix", vec![host, ("origin", "https://fluke.example:7071.evil")], true),
-        ("no page", vec![host, ("origin", "null")], true),
-        ("same site, other origin", vec![host, ("sec-fetch-site", "same-site")], true),
-        ("cross site", vec![host, ("sec-fetch-site", "cross-site")], true),
-        ("typed in", vec![host, ("sec-fetch-site", "none")], true),
-        ("origin without a host", vec![("origin", "https://fluke.example")], true),
-    ] {
-        let uri = Uri::from_static("/api/v1/reconcile");
-        assert_eq!(is_cross_site(&headers(&given), &uri), cross_site, "{case}");
-    }
-    // Over HTTP/2 the host is part of the address.
-    let uri = Uri::from_static("https://fluke.example:7071/api/v1/reconcile");
-    assert!(!is_cross_site(&headers(&[("origin", "https://fluke.example:7071")]), &uri));
-    assert!(is_cross_site(&headers(&[("origin", "https://evil.example")]), &uri));
 }
 
 #[test]
@@ -95,10 +129,14 @@ fn a_bearer_token_is_read_from_its_header() {
 
 #[test]
 fn a_change_names_its_cause() {
+    let anna = |name: Option<&str>| Caller::Browser { token: 3, name: name.map(Into::into) };
     for (caller, claimed, said) in [
         (Caller::Socket { uid: Some(0) }, Some("ana"), "ana via socket (uid 0)"),
         (Caller::Socket { uid: None }, None, "somebody via socket"),
         (Caller::Token(2), Some("ana"), "ana via api token #2"),
+        (anna(Some("anna")), Some("ben"), "anna via api token #3 (browser)"),
+        (anna(None), Some("ben"), "ben via api token #3 (browser)"),
+        (anna(None), None, "somebody via api token #3 (browser)"),
         (Caller::Token(1), Some(" "), "somebody via api token #1"),
         (Caller::Token(1), Some("a\x1b[31m\nb"), "a[31mb via api token #1"),
     ] {
