@@ -6,7 +6,7 @@ use super::stage::Stage;
 async fn an_agent_tells_its_reason_what_differs_and_its_timeline() {
     let stage = Stage::troubled().await;
     let Some(page) = stage.operator("/").await else { return };
-    page.clicks("link", "web-02").await;
+    page.clicks_on("link", "web-02").await;
     page.is_at("agent").await;
     assert_eq!(page.address().await, "/agents/web-02");
     page.says("the certificate is good for 2 more days, and should be for 7").await;
@@ -38,6 +38,6 @@ async fn an_agent_that_nobody_knows_leads_back() {
     page.clicks("link", "Back to the fleet").await;
     page.is_at("fleet").await;
     page.load("/no/such/page").await;
-    page.says("no such page").await;
+    page.says("No page of fluke has this address").await;
     page.forgives(&["404"]);
 }

@@ -84,7 +84,7 @@ async fn the_door_and_empty_pages_are_for_everybody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_pages_together_weigh_little() {
-    let stage = Stage::empty().await;
+    let stage = Stage::calm().await;
     let Some(page) = stage.visitor().await else { return };
     page.load("/sign-in").await;
     drop(page);

@@ -100,7 +100,7 @@ async fn an_empty_fleet_teaches_the_next_step() {
     let stage = Stage::empty().await;
     let Some(page) = stage.operator("/").await else { return };
     page.finds("heading", "No host has joined yet").await;
-    page.says("fluke agent").await;
+    page.says("fluke join-line").await;
     page.screenshot("empty-fleet").await;
 
     let mut stage = stage;

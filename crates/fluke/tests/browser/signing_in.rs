@@ -12,7 +12,7 @@ async fn whoever_has_a_token_gets_to_the_page_they_wanted() {
 
     page.writes("textbox", "API token", "a guess").await;
     page.presses("Enter").await;
-    page.says("This is not one of the server's API tokens.").await;
+    page.says("This is not one of the API tokens of this server.").await;
     page.forgives(&["401"]);
 
     page.writes("textbox", "API token", API_TOKEN).await;

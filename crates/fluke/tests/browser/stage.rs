@@ -76,7 +76,7 @@ task "web/nginx" {
   }
 
   systemd "nginx" {
-    state = "running"
+    unit = "nginx.service"
   }
 }
 "#;
@@ -126,6 +126,10 @@ impl Stage {
 
     async fn settled(mut self) -> Self {
         self.fleet.commit_files("What hosts should be", &[("site.fluke.hcl", MANIFEST)]).await;
+        let newest = Some(self.fleet.repository.head());
+        self.fleet.until("it was read", |fleet| fleet.source().last_seen == newest).await;
+        let source = self.fleet.source();
+        assert!(!source.rejected, "{:?}", source.diagnostics);
         for (name, labels) in HOSTS {
             self.swarm.join_as(name, parse(labels)).await.expect("it joins");
         }

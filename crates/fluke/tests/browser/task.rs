@@ -21,5 +21,5 @@ async fn a_task_tells_where_it_is_written_and_how_it_stands_on_each_host() {
     stage.certificate_expires("web-01").await;
     page.says("2 drifted, 1 offline, 1 in sync").await;
     page.goes_to("/tasks/web/nginx").await;
-    page.says("every step").await;
+    page.says("nginx.service").await;
 }

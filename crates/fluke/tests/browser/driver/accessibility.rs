@@ -9,7 +9,7 @@ pub struct Element<'a> {
     page: &'a Page,
     /// The browser's number for it.
     node: u64,
-    name: String,
+    pub(super) name: String,
 }
 
 /// Where to click on an element, or why that is not possible.
@@ -27,19 +27,8 @@ const POINT: &str = "function () {
 }";
 
 impl Page {
-    /// Everything of this role and name, in order.
-    pub async fn all(&self, role: &str, name: &str) -> Vec<Element<'_>> {
-        let mut all = self.of_role(role).await;
-        all.retain(|element| element.name == name);
-        all
-    }
-
-    /// The names of everything of this role, in order.
-    pub async fn names(&self, role: &str) -> Vec<String> {
-        self.of_role(role).await.into_iter().map(|element| element.name).collect()
-    }
-
-    async fn of_role(&self, role: &str) -> Vec<Element<'_>> {
+    /// Everything of this role, in order.
+    pub(super) async fn of_role(&self, role: &str) -> Vec<Element<'_>> {
         // Fails while a document replaces another: nothing is there yet.
         let Ok(document) = self.try_call("DOM.getDocument", json!({ "depth": 0 })).await else {
             return Vec::new();

@@ -222,15 +222,27 @@ impl Page {
 
     /// Waits until there is exactly one thing of this role and name.
     pub async fn finds(&self, role: &str, name: &str) -> Element<'_> {
+        self.finds_where(role, &format!("{name:?}"), |found| found == name).await
+    }
+
+    async fn finds_where(
+        &self,
+        role: &str,
+        what: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Element<'_> {
         let began = Instant::now();
         loop {
-            let mut found = self.all(role, name).await;
+            let all = self.of_role(role).await;
+            let (mut found, others): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|element| is_it(&element.name));
             if found.len() == 1 {
                 return found.remove(0);
             }
             if began.elapsed() > PATIENCE {
-                let count = found.len();
-                panic!("there are {count} of {role} {name:?}\n{}", self.told().await);
+                let (count, told) = (found.len(), self.told().await);
+                let names: Vec<_> = others.iter().map(|element| &element.name).collect();
+                panic!("there are {count} of {role} {what}, and {names:?}\n{told}");
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -238,21 +250,30 @@ impl Page {
 
     /// Whether there is anything of this role and name.
     pub async fn has(&self, role: &str, name: &str) -> bool {
-        !self.all(role, name).await.is_empty()
+        self.of_role(role).await.iter().any(|element| element.name == name)
     }
 
     // --- Doing ---------------------------------------------------------------------------------
 
     /// Waits for it, and clicks on it with the mouse.
     pub async fn clicks(&self, role: &str, name: &str) {
+        self.clicks_where(role, &format!("{name:?}"), |found| found == name).await;
+    }
+
+    /// The same, for what has this in its name.
+    pub async fn clicks_on(&self, role: &str, part: &str) {
+        self.clicks_where(role, &format!("…{part}…"), |found| found.contains(part)).await;
+    }
+
+    async fn clicks_where(&self, role: &str, what: &str, is_it: impl Fn(&str) -> bool) {
         let began = Instant::now();
         loop {
-            let clicked = self.finds(role, name).await.click().await;
+            let clicked = self.finds_where(role, what, &is_it).await.click().await;
             match clicked {
                 Ok(()) => return,
                 // It moved, was covered or replaced in between: as for a person, once more.
                 Err(_) if began.elapsed() < PATIENCE => tokio::time::sleep(LOOK).await,
-                Err(why) => panic!("{role} {name:?} cannot be clicked: {why}"),
+                Err(why) => panic!("{role} {what} cannot be clicked: {why}"),
             }
         }
     }
