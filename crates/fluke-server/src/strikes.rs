@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::http::crowd::neighbourhood;
+
 /// The longest wait, in first waits.
 const LONGEST: u32 = 100;
 
@@ -53,6 +55,7 @@ impl Strikes {
     /// Notes a wrong token. One whose address is not known waits for nothing.
     pub fn add(&self, from: Option<IpAddr>, now: Instant) -> Strike {
         let Some(from) = from else { return Strike { count: 1, wait: Duration::ZERO } };
+        let from = neighbourhood(from);
         let count = self.table.lock().unwrap_or_else(PoisonError::into_inner).add(from, now);
         match count {
             Some(count) => Strike { count, wait: self.wait(count) },

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::serve::Listener;
@@ -15,14 +15,15 @@ use tokio::sync::{Semaphore, watch};
 use tower_layer::Layer;
 
 use super::auth::Peer;
+use super::crowd::Holding;
 use super::socket::LocalSocket;
 use super::stall::Impatient;
 use super::{App, router};
 
 /// Of each listener.
 const MAX_CONNECTIONS: usize = 2048;
-/// Of each HTTP/2 connection.
-const MAX_REQUESTS: u32 = 64;
+/// Of each HTTP/2 connection; a browser has one for all its tabs, and each of them a stream.
+const MAX_REQUESTS: u32 = 256;
 const MAX_HEADERS: usize = 32 << 10;
 const HEADERS_WITHIN: Duration = Duration::from_secs(15);
 const WRITE_STALL: Duration = Duration::from_secs(30);
@@ -69,7 +70,7 @@ async fn serve<L: Listener>(
     shutdown: impl Future<Output = ()> + Send,
     peer: impl Fn(&L::Io, &L::Addr) -> (Peer, Option<IpAddr>),
 ) {
-    let router = router(app);
+    let router = router(app.clone());
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // Every connection holds a receiver: the sender knows when the last one is gone.
     let (closing, told) = watch::channel(false);
@@ -84,11 +85,16 @@ async fn serve<L: Listener>(
             () = &mut shutdown => break,
         };
         let (peer, from) = peer(&io, &address);
+        let held = from.map(|from| app.0.crowd.hold(from, Holding::Connection, Instant::now()));
+        if let (Some(from), Some(None)) = (from, &held) {
+            app.0.complaints.make(from, "it has too many connections open");
+            continue;
+        }
         let connection = Connection { peer, from, closing: told.clone() };
         let service = Extension(connection.clone()).layer(router.clone());
         tokio::spawn(async move {
             converse(io, TowerToHyperService::new(service), connection.closing).await;
-            drop(place);
+            drop((place, held));
         });
     }
     drop(told);

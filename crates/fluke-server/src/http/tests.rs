@@ -269,7 +269,9 @@ impl Answer {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
         let json = self.json();
         assert_eq!(json["status"], self.status);
-        assert!(json["type"].is_string() && json["title"].is_string(), "{json}");
+        assert!(json["type"].as_str().is_some_and(|it| it.starts_with("urn:fluke:problem:")));
+        assert!(json["instance"].as_str().is_some_and(|it| it.starts_with('/')), "{json}");
+        assert!(json["title"].is_string(), "{json}");
         (self.status, json["detail"].as_str().expect("a detail").to_string())
     }
 }

@@ -16,7 +16,7 @@ async fn raw(server: &Server, request: &str) -> String {
 #[tokio::test]
 async fn a_body_over_the_bound_is_not_read() {
     let server = Server::start(Setup::default()).await;
-    let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(100_000));
+    let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(300_000));
     let request = server.local.post("http://x/api/v1/reconcile");
     let request = request.header("content-type", "application/json").body(body);
     assert_eq!(Answer::of(request).await.problem().0, 413);
@@ -30,6 +30,17 @@ async fn headers_over_the_bound_are_refused() {
     let answer = raw(&server, &request).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     assert_eq!(server.get("/healthz").await.status, 200, "and the server lives on");
+}
+
+#[tokio::test]
+async fn what_is_a_little_over_the_bound_is_refused_with_the_reason() {
+    let server = Server::start(Setup::default()).await;
+    let (status, why) =
+        server.get(&format!("/api/v1/agents?name={}", "x".repeat(9000))).await.problem();
+    assert_eq!((status, &*why), (414, "path and query may have at most 8192 bytes together"));
+    let request = server.client.get(server.at("/healthz")).header("x-long", "x".repeat(20_000));
+    let (status, why) = Answer::of(request).await.problem();
+    assert_eq!((status, &*why), (431, "all headers together may have at most 16384 bytes"));
 }
 
 #[tokio::test]
@@ -75,4 +86,40 @@ async fn a_request_that_is_under_way_ends_before_the_server_does() {
     for serving in server.serving {
         serving.await.expect("ended");
     }
+}
+
+#[tokio::test]
+async fn who_asks_for_more_than_their_share_is_told_to_wait_and_the_socket_never_is() {
+    let server = Server::start(Setup::default()).await;
+    let (loopback, now) = ([127, 0, 0, 1].into(), Instant::now() + Duration::from_secs(3600));
+    // As if all of it had been asked for in an hour from now: nothing is earned until then.
+    while server.app.0.crowd.admits(loopback, now) {}
+    let answer = server.get("/api/v1/agents").await;
+    assert_eq!(answer.problem().0, 429);
+    assert_eq!(answer.headers["retry-after"], "1");
+    let local = Answer::of(server.local.get("http://localhost/api/v1/agents")).await;
+    assert_eq!(local.status, 200);
+}
+
+#[tokio::test]
+async fn one_address_cannot_have_all_streams_nor_all_connections() {
+    use crate::http::crowd::{Holding, MAX_CONNECTIONS, MAX_STREAMS};
+    let server = Server::start(Setup::default()).await;
+    let (crowd, from, now) = (&server.app.0.crowd, [127, 0, 0, 1].into(), Instant::now());
+    let hold = |what, most| (0..most).map(|_| crowd.hold(from, what, now)).collect::<Vec<_>>();
+    let streams = hold(Holding::Stream, MAX_STREAMS);
+    let (status, why) = server.get("/api/v1/stream").await.problem();
+    assert_eq!((status, why.contains("from your address")), (503, true), "{why}");
+    drop(streams);
+    let stream = server.client.get(server.at("/api/v1/stream")).send().await.expect("an answer");
+    assert_eq!(stream.status(), 200);
+
+    let connections = hold(Holding::Connection, MAX_CONNECTIONS);
+    let answer =
+        raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert_eq!(answer, "", "one too many");
+    drop(connections);
+    let answer =
+        raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -1,0 +1,152 @@
+//! What one address may take: requests, connections, streams. Whoever wants more waits, and
+//! nobody else does.
+//!
+//! Many people can stand behind one address (a router, a proxy), so the bounds are wide: two
+//! hundred dashboards that all start at once fit in.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Requests that may come at once.
+const BURST: f64 = 5000.0;
+/// Requests a second, for as long as it takes.
+const RATE: f64 = 200.0;
+/// Open connections.
+pub const MAX_CONNECTIONS: u32 = 512;
+/// Live streams.
+pub const MAX_STREAMS: u32 = 256;
+/// Addresses that are told apart; for those beyond, the bounds for everybody are all there is.
+const REMEMBERED: usize = 10_000;
+/// How often it is looked for addresses that can be forgotten.
+const TIDIED: Duration = Duration::from_secs(1);
+
+/// What every address has taken.
+#[derive(Debug, Clone, Default)]
+pub struct Crowd(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    guests: HashMap<IpAddr, Guest>,
+    tidied: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    /// Requests that may come now, as of `at`.
+    left: f64,
+    at: Instant,
+    connections: u32,
+    streams: u32,
+}
+
+/// What is held, and given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// An open connection.
+    Connection,
+    /// A live stream.
+    Stream,
+}
+
+/// Gives back what it stands for when it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    crowd: Crowd,
+    from: IpAddr,
+    what: Holding,
+}
+
+impl Crowd {
+    /// Whether another request may come from there now.
+    pub fn admits(&self, from: IpAddr, now: Instant) -> bool {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.guest(from, now).is_none_or(|guest| guest.ask(now))
+    }
+
+    /// Takes one of what an address may hold, if there is one left.
+    pub fn hold(&self, from: IpAddr, what: Holding, now: Instant) -> Option<Held> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guest) = table.guest(from, now) {
+            let (held, most) = guest.held(what);
+            if *held >= most {
+                return None;
+            }
+            *held += 1;
+        }
+        Some(Held { crowd: self.clone(), from, what })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut table = self.crowd.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guest) = table.guests.get_mut(&neighbourhood(self.from)) {
+            let (held, _) = guest.held(self.what);
+            *held = held.saturating_sub(1);
+        }
+    }
+}
+
+impl Table {
+    /// None if there is no room to tell one more apart.
+    fn guest(&mut self, from: IpAddr, now: Instant) -> Option<&mut Guest> {
+        let from = neighbourhood(from);
+        if self.guests.len() >= REMEMBERED && !self.guests.contains_key(&from) {
+            self.tidy(now);
+            if self.guests.len() >= REMEMBERED {
+                return None;
+            }
+        }
+        let new = || Guest { left: BURST, at: now, connections: 0, streams: 0 };
+        Some(self.guests.entry(from).or_insert_with(new))
+    }
+
+    fn tidy(&mut self, now: Instant) {
+        if self.tidied.is_some_and(|last| now.duration_since(last) < TIDIED) {
+            return;
+        }
+        self.tidied = Some(now);
+        self.guests.retain(|_, guest| !guest.is_as_new(now));
+    }
+}
+
+impl Guest {
+    fn ask(&mut self, now: Instant) -> bool {
+        self.left = self.left_at(now);
+        self.at = now;
+        let has_one = self.left >= 1.0;
+        if has_one {
+            self.left -= 1.0;
+        }
+        has_one
+    }
+
+    fn left_at(&self, now: Instant) -> f64 {
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * RATE;
+        (self.left + earned).min(BURST)
+    }
+
+    fn held(&mut self, what: Holding) -> (&mut u32, u32) {
+        match what {
+            Holding::Connection => (&mut self.connections, MAX_CONNECTIONS),
+            Holding::Stream => (&mut self.streams, MAX_STREAMS),
+        }
+    }
+
+    fn is_as_new(&self, now: Instant) -> bool {
+        self.connections == 0 && self.streams == 0 && self.left_at(now) >= BURST
+    }
+}
+
+/// Those who are counted together: whoever has one address of a /64 has all of them.
+pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests;
