@@ -18,6 +18,7 @@ mod browser {
     mod every_page;
     mod fleet;
     mod keyboard;
+    mod pictures;
     mod reconcile;
     mod signing_in;
     mod source;

@@ -11,10 +11,11 @@ use crate::stories::support::TOKEN;
 use crate::stories::support::program::ServerProgram;
 
 const MANY: u32 = 10_000;
-/// What people are promised, in milliseconds. Other programs on the machine can only make a page
-/// slower: the quickest of a few times is what it takes.
+/// What people are promised, in milliseconds.
 const FIRST_PAINT: f64 = 1000.0;
 const FILTER: f64 = 100.0;
+/// Whatever else the machine does can only make a page slower: what it takes is the quickest of so
+/// many times.
 const TIMES: usize = 5;
 
 /// Notes when the first agents have been painted.

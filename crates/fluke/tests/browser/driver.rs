@@ -15,6 +15,7 @@ mod picture;
 
 pub use chromium::visitor;
 pub use page::{Page, Scheme};
+pub use picture::style_is_recorded;
 
 use std::path::PathBuf;
 use std::time::Duration;

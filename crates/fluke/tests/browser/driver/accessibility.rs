@@ -55,43 +55,6 @@ impl Page {
         let node = &tree["nodes"][0];
         (node["role"]["value"].as_str().unwrap_or_default().to_owned(), name(node))
     }
-
-    /// What a screen reader finds, a line each, with what is in it indented.
-    pub async fn outline(&self) -> String {
-        let tree = self.call("Accessibility.getFullAXTree", json!({})).await;
-        let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
-        let mut outline = String::new();
-        if let Some(root) = nodes.first() {
-            draw(&nodes, root, 0, &mut outline);
-        }
-        outline
-    }
-}
-
-/// Parts that have no meaning of their own are passed over for what is in them.
-fn draw(nodes: &[Value], node: &Value, depth: usize, outline: &mut String) {
-    const PLAIN: [&str; 6] =
-        ["none", "generic", "InlineTextBox", "LineBreak", "LayoutTableRow", "LayoutTable"];
-    let role = node["role"]["value"].as_str().unwrap_or("none");
-    let name = name(node);
-    let shown = node["ignored"] != true
-        && !PLAIN.contains(&role)
-        && !(role == "StaticText" && name.trim().is_empty());
-    if shown {
-        let indent = "  ".repeat(depth);
-        let role = if role == "StaticText" { "text" } else { role };
-        outline.push_str(format!("{indent}{role} {name}").trim_end());
-        outline.push('\n');
-        // Its name says what is in it.
-        if matches!(role, "text" | "link" | "button" | "heading" | "option") && !name.is_empty() {
-            return;
-        }
-    }
-    for child in node["childIds"].as_array().into_iter().flatten() {
-        if let Some(child) = nodes.iter().find(|node| node["nodeId"] == *child) {
-            draw(nodes, child, depth + usize::from(shown), outline);
-        }
-    }
 }
 
 fn name(node: &Value) -> String {
@@ -146,10 +109,5 @@ impl Element<'_> {
     pub async fn text(&self) -> String {
         let text = self.call("function () { return this.innerText ?? this.textContent }").await;
         text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
-    }
-
-    /// Any property of the element.
-    pub async fn property(&self, name: &str) -> Value {
-        self.call(&format!("function () {{ return this.{name} }}")).await.unwrap_or_default()
     }
 }

@@ -90,7 +90,7 @@ pub async fn visitor(address: impl std::fmt::Display) -> Option<Page> {
         context: text(&context, "browserContextId"),
         _seat: seat,
     };
-    Some(Page::open(Arc::new(visitor), format!("http://{address}")).await)
+    Some(Page::open(visitor, format!("http://{address}")).await)
 }
 
 impl Visitor {

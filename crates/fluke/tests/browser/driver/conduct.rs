@@ -11,11 +11,8 @@ use super::connection::lock;
 #[derive(Debug, Clone)]
 pub struct Requested {
     pub url: String,
-    /// `Document`, `Script`, `Fetch`, `EventSource`…
-    pub kind: String,
     /// Bytes over the network, once it is done.
     pub bytes: u64,
-    pub status: u64,
 }
 
 /// Everything that a page did, in order.
@@ -42,10 +39,6 @@ impl Conduct {
     pub fn note(&self, method: &str, params: &Value) {
         match method {
             "Network.requestWillBeSent" => self.requested(params),
-            "Network.responseReceived" => {
-                let status = params["response"]["status"].as_u64().unwrap_or(0);
-                self.found(params, |request| request.status = status);
-            }
             "Network.loadingFinished" => {
                 let bytes = params["encodedDataLength"].as_f64().unwrap_or(0.0) as u64;
                 self.found(params, |request| request.bytes = bytes);
@@ -65,10 +58,9 @@ impl Conduct {
 
     fn requested(&self, params: &Value) {
         let url = params["request"]["url"].as_str().or(params["url"].as_str()).unwrap_or("?");
-        let kind = params["type"].as_str().unwrap_or("Other").to_owned();
         let mut requests = lock(&self.requests);
         let at = requests.0.len();
-        requests.0.push(Requested { url: url.to_owned(), kind, bytes: 0, status: 0 });
+        requests.0.push(Requested { url: url.to_owned(), bytes: 0 });
         // A redirect goes on under the same id.
         requests.1.insert(params["requestId"].as_str().unwrap_or_default().to_owned(), at);
     }

@@ -42,15 +42,15 @@ pub struct Page {
     pub(super) session: String,
     origin: String,
     conduct: Arc<Conduct>,
-    visitor: Arc<Visitor>,
+    _visitor: Visitor,
 }
 
 impl Page {
-    pub(super) async fn open(visitor: Arc<Visitor>, origin: String) -> Self {
+    pub(super) async fn open(visitor: Visitor, origin: String) -> Self {
         let (connection, session) = visitor.tab().await;
         let conduct = Arc::<Conduct>::default();
         connection.listen(&session, conduct.clone());
-        let page = Self { connection, session, origin, conduct, visitor };
+        let page = Self { connection, session, origin, conduct, _visitor: visitor };
         for domain in ["Page", "Runtime", "Network", "Log", "DOM", "Accessibility"] {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
@@ -58,11 +58,6 @@ impl Page {
         page.at_a_desk().await;
         page.prefers(Scheme::Light).await;
         page
-    }
-
-    /// Another tab of the same person.
-    pub async fn another_tab(&self) -> Page {
-        Page::open(self.visitor.clone(), self.origin.clone()).await
     }
 
     pub(super) async fn call(&self, method: &str, params: Value) -> Value {
@@ -194,11 +189,6 @@ impl Page {
             }
             tokio::time::sleep(LOOK).await;
         }
-    }
-
-    /// The text that a person sees.
-    pub async fn text(&self) -> String {
-        self.evaluate("document.body.innerText").await
     }
 
     /// Waits until the page says this.
