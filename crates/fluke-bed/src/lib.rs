@@ -9,6 +9,8 @@
 //!   Its verbs panic when the bed itself is at fault, and a bed that is dropped leaves nothing
 //!   behind.
 //!
+//! Where thousands of agents are wanted and no hosts, there is [`swarm`].
+//!
 //! ```no_run
 //! # use fluke_bed::Bed;
 //! let Some(bed) = Bed::up("path/to/fluke") else { return };
@@ -37,6 +39,7 @@ mod places;
 mod repository;
 mod server;
 pub mod site;
+pub mod swarm;
 mod turns;
 
 pub use agent::Join;

@@ -3,6 +3,7 @@
 mod listing;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -186,7 +187,7 @@ impl Registry {
 
     /// Everybody, counted in one pass.
     pub fn census(&self) -> Census {
-        self.seats().iter().fold(Census::default(), |mut census, seat| {
+        self.seats_from(Bound::Unbounded).iter().fold(Census::default(), |mut census, seat| {
             seat.lock().machine.count_in(&mut census);
             census
         })

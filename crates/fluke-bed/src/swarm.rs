@@ -1,0 +1,325 @@
+//! A swarm: thousands of agents in one process, over the real protocol, whose hosts are simulated.
+//!
+//! Everything between the server and a member is real: its connection, its session, its messages.
+//! Only the host is not: checks answer what the story says is so, and an apply makes it so.
+//!
+//! ```no_run
+//! # use fluke_bed::swarm::{Swarm, SwarmOptions, Trouble, SwarmError};
+//! # use fluke_model::verdict::Drift;
+//! # async fn story(target: fluke_wire::client::Target) -> Result<(), SwarmError> {
+//! let mut swarm = Swarm::new(SwarmOptions::to(target));
+//! swarm.join(10_000).await?;
+//! let expired = Drift::because("the certificate expired yesterday");
+//! swarm.trouble("web-eu-00000", "certs/shell.renew", Trouble::Drifted(expired)).await?;
+//! assert_eq!(swarm.statistics().connected, 10_000);
+//! # Ok(())
+//! # }
+//! ```
+
+mod agent;
+mod member;
+mod scheme;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use fluke_model::id::{AgentName, Hash256, InstanceId, InvalidName};
+use fluke_model::label::Labels;
+use fluke_model::snapshot::Snapshot;
+use fluke_wire::client::Target;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+pub use member::Trouble;
+pub use scheme::{Shares, member};
+
+use agent::{Agent, Order};
+use member::Member;
+use scheme::Fate;
+
+/// How many orders may wait for a member.
+const ORDERS: usize = 16;
+/// When nobody has got in for this long, nobody will.
+const STUCK: Duration = Duration::from_secs(30);
+/// How often to look whether all have got in.
+const LOOK: Duration = Duration::from_millis(10);
+/// Descriptors that the process needs for other things.
+const SPARE: u64 = 512;
+
+/// What a swarm is to be like.
+#[derive(Debug, Clone)]
+pub struct SwarmOptions {
+    /// The server.
+    pub target: Target,
+    /// How many may be on their way in at the same time.
+    pub at_once: usize,
+    /// How many are not well from the start.
+    pub shares: Shares,
+    /// How long the apply of a step takes.
+    pub apply_takes: Duration,
+}
+
+impl SwarmOptions {
+    /// To this server; everything else as usual.
+    pub fn to(target: Target) -> Self {
+        Self { target, at_once: 64, shares: Shares::default(), apply_takes: Duration::ZERO }
+    }
+}
+
+/// Why a swarm cannot do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SwarmError {
+    /// Some are still outside.
+    #[error(
+        "{inside} of {of} agents are connected, and for {} s nobody else got in{}",
+        STUCK.as_secs(),
+        .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
+    )]
+    Stuck {
+        /// How many are in.
+        inside: u64,
+        /// Of how many.
+        of: u64,
+        /// What the last one that was not let in was told.
+        why: Option<String>,
+    },
+    /// Every agent is a descriptor.
+    #[error(
+        "{wanted} agents need {} file descriptors and this process may have {may}; \
+         raise the hard limit (`ulimit -Hn`), or ask for fewer",
+        wanted + SPARE
+    )]
+    TooFewFiles {
+        /// How many agents there would be.
+        wanted: u64,
+        /// The hard limit.
+        may: u64,
+    },
+    /// A name breaks the grammar.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// Nobody has that name.
+    #[error("there is no agent `{0}` in the swarm")]
+    Unknown(String),
+    /// There is somebody of that name.
+    #[error("there is an agent `{0}` in the swarm already")]
+    Taken(String),
+}
+
+/// How a swarm fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// How many have a session now.
+    pub connected: u64,
+    /// How many sessions there were.
+    pub sessions: u64,
+    /// How many attempts came to nothing.
+    pub refused: u64,
+    /// How many checks were answered.
+    pub checks: u64,
+    /// How many applies were finished.
+    pub applies: u64,
+}
+
+/// What members share.
+#[derive(Debug)]
+struct Shared {
+    target: Target,
+    apply_takes: Duration,
+    doors: Semaphore,
+    held: watch::Sender<bool>,
+    counts: Counts,
+    snapshots: Mutex<HashMap<Hash256, Weak<Snapshot>>>,
+    why: Mutex<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connected: AtomicU64,
+    sessions: AtomicU64,
+    refused: AtomicU64,
+    checks: AtomicU64,
+    applies: AtomicU64,
+}
+
+impl Shared {
+    /// The one copy of a snapshot: most members hold the same.
+    fn share(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+        let mut known = lock(&self.snapshots);
+        if let Some(same) = known.get(&snapshot.hash()).and_then(Weak::upgrade) {
+            return same;
+        }
+        known.retain(|_, snapshot| snapshot.strong_count() > 0);
+        known.insert(snapshot.hash(), Arc::downgrade(&snapshot));
+        snapshot
+    }
+}
+
+/// Many agents. Dropping it ends all of their sessions.
+#[derive(Debug)]
+pub struct Swarm {
+    shared: Arc<Shared>,
+    shares: Shares,
+    /// How many were made by the scheme so far.
+    made: u32,
+    orders: BTreeMap<String, mpsc::Sender<Order>>,
+    agents: JoinSet<()>,
+}
+
+impl Swarm {
+    /// Nobody yet.
+    pub fn new(options: SwarmOptions) -> Self {
+        let shared = Shared {
+            target: options.target,
+            apply_takes: options.apply_takes,
+            doors: Semaphore::new(options.at_once.max(1)),
+            held: watch::Sender::new(false),
+            counts: Counts::default(),
+            snapshots: Mutex::default(),
+            why: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            shares: options.shares,
+            made: 0,
+            orders: BTreeMap::new(),
+            agents: JoinSet::new(),
+        }
+    }
+
+    /// Adds members by the scheme, and waits until all are in. Says how long that took.
+    pub async fn join(&mut self, count: u32) -> Result<Duration, SwarmError> {
+        allow_files(self.orders.len() as u64 + u64::from(count))?;
+        let began = Instant::now();
+        for number in self.made..self.made + count {
+            let (name, labels) = scheme::member(number)?;
+            self.add(name, labels, Fate::of(number, self.shares))?;
+        }
+        self.made += count;
+        self.all_are_in().await?;
+        Ok(began.elapsed())
+    }
+
+    /// Adds one with a name and labels of its own who is well, and waits until it is in.
+    pub async fn join_as(&mut self, name: &str, labels: Labels) -> Result<(), SwarmError> {
+        self.add(AgentName::new(name)?, labels, Fate::Well)?;
+        self.all_are_in().await
+    }
+
+    /// Something goes wrong with a step (`task/kind.name`) on a host.
+    pub async fn trouble(
+        &self,
+        name: &str,
+        place: &str,
+        trouble: Trouble,
+    ) -> Result<(), SwarmError> {
+        self.order(name, Order::Suffer { place: place.to_owned(), trouble }).await
+    }
+
+    /// Somebody puts a step right by hand.
+    pub async fn recover(&self, name: &str, place: &str) -> Result<(), SwarmError> {
+        self.order(name, Order::Recover { place: place.to_owned() }).await
+    }
+
+    /// An agent goes away, and stays away.
+    pub async fn leave(&self, name: &str) -> Result<(), SwarmError> {
+        self.order(name, Order::Leave).await
+    }
+
+    /// An agent that went away comes back.
+    pub async fn come_back(&self, name: &str) -> Result<(), SwarmError> {
+        self.order(name, Order::ComeBack).await
+    }
+
+    /// From now on, applies that began do not end.
+    pub fn hold(&self) {
+        self.shared.held.send_replace(true);
+    }
+
+    /// They end now.
+    pub fn release(&self) {
+        self.shared.held.send_replace(false);
+    }
+
+    /// How it fares.
+    pub fn statistics(&self) -> Statistics {
+        let counts = &self.shared.counts;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Statistics {
+            connected: of(&counts.connected),
+            sessions: of(&counts.sessions),
+            refused: of(&counts.refused),
+            checks: of(&counts.checks),
+            applies: of(&counts.applies),
+        }
+    }
+
+    fn add(&mut self, name: AgentName, labels: Labels, fate: Fate) -> Result<(), SwarmError> {
+        if self.orders.contains_key(name.as_str()) {
+            return Err(SwarmError::Taken(name.to_string()));
+        }
+        let (orders, heard) = mpsc::channel(ORDERS);
+        self.orders.insert(name.as_str().to_owned(), orders);
+        let agent = Agent {
+            // The same in another process: a swarm that is started again is the same hosts.
+            instance: InstanceId(first_word(&Hash256::of(name.as_str().as_bytes()))),
+            name,
+            labels,
+            member: Member::new(fate),
+            shared: self.shared.clone(),
+            orders: heard,
+        };
+        self.agents.spawn(agent.run());
+        Ok(())
+    }
+
+    async fn order(&self, name: &str, order: Order) -> Result<(), SwarmError> {
+        let unknown = || SwarmError::Unknown(name.to_owned());
+        let member = self.orders.get(name).ok_or_else(unknown)?;
+        member.send(order).await.map_err(|_| unknown())
+    }
+
+    async fn all_are_in(&self) -> Result<(), SwarmError> {
+        let of = self.orders.len() as u64;
+        let (mut inside, mut since) = (0, Instant::now());
+        loop {
+            let now = self.statistics().connected;
+            if now >= of {
+                return Ok(());
+            }
+            if now > inside {
+                (inside, since) = (now, Instant::now());
+            }
+            if since.elapsed() > STUCK {
+                return Err(SwarmError::Stuck { inside, of, why: lock(&self.shared.why).clone() });
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// Every member is a descriptor: takes as many as this process may have.
+fn allow_files(agents: u64) -> Result<(), SwarmError> {
+    let files = Resource::RLIMIT_NOFILE;
+    let Ok((soft, hard)) = getrlimit(files) else { return Ok(()) };
+    if soft < hard {
+        // What it was is enough for a small swarm; a large one hears of it below.
+        let _ = setrlimit(files, hard, hard);
+    }
+    match hard < agents + SPARE {
+        true => Err(SwarmError::TooFewFiles { wanted: agents, may: hard }),
+        false => Ok(()),
+    }
+}
+
+fn first_word(hash: &Hash256) -> u64 {
+    hash.as_bytes()[..8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,248 @@
+//! One simulated host with its agent: what it says to what it hears. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluke_model::id::{CommitId, Hash256, InstructionId};
+use fluke_model::message::{Checked, Fact, Record, RecordId, Scope, StepReport, ToAgent, ToServer};
+use fluke_model::policy::{Policy, Trigger};
+use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
+use fluke_model::task::Step;
+use fluke_model::time::Timestamp;
+use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
+
+use super::scheme::Fate;
+
+/// What is wrong with a step of a simulated host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is not so, until it is applied.
+    Drifted(Drift),
+    /// It is not so, and applying it fails.
+    Stuck {
+        /// Why it is not so.
+        drift: Drift,
+        /// What the apply prints.
+        output: String,
+    },
+    /// Its check cannot tell.
+    Unclear {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Trouble {
+    fn verdict(&self) -> Verdict {
+        match self {
+            Self::Drifted(drift) | Self::Stuck { drift, .. } => Verdict::Drifted(drift.clone()),
+            Self::Unclear { reason } => Verdict::Error { reason: reason.clone() },
+        }
+    }
+}
+
+/// What a member does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    Say(ToServer),
+    /// Takes the time that an apply takes.
+    Work,
+}
+
+/// A simulated host: everything is as it should be, but for its troubles.
+#[derive(Debug)]
+pub(super) struct Member {
+    fate: Fate,
+    /// By `task/kind.step`.
+    troubles: BTreeMap<String, Trouble>,
+    held: Option<Held>,
+    records: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    commit: CommitId,
+    snapshot: Arc<Snapshot>,
+    /// What was last said of each step, in this session.
+    said: Vec<Option<Verdict>>,
+}
+
+impl Member {
+    pub(super) fn new(fate: Fate) -> Self {
+        Self { fate, troubles: BTreeMap::new(), held: None, records: 0 }
+    }
+
+    /// The snapshot that it holds, for its hello. What was said is said anew in a new session.
+    pub(super) fn reconnects(&mut self) -> Option<Hash256> {
+        let held = self.held.as_mut()?;
+        held.said.fill(None);
+        Some(held.snapshot.hash())
+    }
+
+    /// Answers one message.
+    pub(super) fn hears(&mut self, message: ToAgent, now: Timestamp) -> Vec<Act> {
+        match message {
+            ToAgent::Snapshot { commit, snapshot } => {
+                self.takes(commit, snapshot);
+                Vec::new()
+            }
+            ToAgent::Check { instruction, snapshot, steps } => {
+                self.checks(instruction, snapshot, steps).into_iter().collect()
+            }
+            ToAgent::Apply { instruction, snapshot, steps, trigger } => {
+                self.applies(instruction, snapshot, &steps, &trigger, now)
+            }
+            ToAgent::Welcome(_) | ToAgent::Heartbeat | ToAgent::Ack { .. } => Vec::new(),
+        }
+    }
+
+    /// Something went wrong on the host; the agent notices.
+    pub(super) fn suffers(&mut self, place: &str, trouble: Trouble) -> Option<ToServer> {
+        self.troubles.insert(place.to_owned(), trouble);
+        self.looks_again(place)
+    }
+
+    /// Somebody put it right by hand; the agent notices.
+    pub(super) fn recovers(&mut self, place: &str) -> Option<ToServer> {
+        self.troubles.remove(place)?;
+        self.looks_again(place)
+    }
+
+    fn takes(&mut self, commit: CommitId, snapshot: Arc<Snapshot>) {
+        self.meets_its_fate(&snapshot);
+        let said = vec![None; snapshot.step_count()];
+        self.held = Some(Held { commit, snapshot, said });
+    }
+
+    /// Once: what waits for people comes first, because it stays as it is.
+    fn meets_its_fate(&mut self, snapshot: &Snapshot) {
+        let waits = snapshot.steps().find(|(_, task, _)| task.policy == Policy::AlertOnly);
+        let Some((_, task, step)) = waits.or_else(|| snapshot.steps().next()) else { return };
+        let trouble = match std::mem::replace(&mut self.fate, Fate::Well) {
+            Fate::Well => return,
+            Fate::Drifted => {
+                Trouble::Drifted(Drift::because("the check ended with 1: it is not so"))
+            }
+            Fate::Failed => {
+                Trouble::Unclear { reason: "the check was killed after 60 s".to_owned() }
+            }
+        };
+        self.troubles.insert(place(task, step), trouble);
+    }
+
+    fn verdict(&self, task: &SnapshotTask, step: &Step) -> Verdict {
+        if self.troubles.is_empty() {
+            return Verdict::Satisfied;
+        }
+        let trouble = self.troubles.get(&place(task, step));
+        trouble.map_or(Verdict::Satisfied, Trouble::verdict)
+    }
+
+    fn checks(&mut self, instruction: InstructionId, of: Hash256, steps: Scope) -> Option<Act> {
+        let held = self.held.as_ref().filter(|held| held.snapshot.hash() == of)?;
+        let steps = match steps {
+            Scope::All => (0..held.snapshot.step_count() as u32).map(StepIndex).collect(),
+            Scope::Steps(steps) => steps,
+        };
+        let mut changes = Vec::new();
+        for index in &steps {
+            let Some((task, step)) = held.snapshot.step(*index) else { continue };
+            let verdict = self.verdict(&held.snapshot.tasks()[task], step);
+            if held.said[index.0 as usize].as_ref() != Some(&verdict) {
+                changes.push(StepReport { step: *index, verdict });
+            }
+        }
+        let checked = steps.len() as u32;
+        self.has_said(&changes);
+        Some(Act::Say(ToServer::Checked(Checked { instruction, snapshot: of, changes, checked })))
+    }
+
+    fn has_said(&mut self, changes: &[StepReport]) {
+        let Some(held) = &mut self.held else { return };
+        for report in changes {
+            held.said[report.step.0 as usize] = Some(report.verdict.clone());
+        }
+    }
+
+    fn applies(
+        &mut self,
+        instruction: InstructionId,
+        of: Hash256,
+        steps: &[StepIndex],
+        trigger: &Trigger,
+        now: Timestamp,
+    ) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for index in steps {
+            let Some((began, ended)) = self.applies_one(of, *index) else { continue };
+            for (fact, works) in [(began, true), (ended, false)] {
+                let record = self.record(instruction, *index, trigger, now, fact);
+                acts.extend(record.map(ToServer::Record).map(Act::Say));
+                acts.extend(works.then_some(Act::Work));
+            }
+        }
+        acts.push(Act::Say(ToServer::Finished { instruction }));
+        acts
+    }
+
+    /// How the apply of a step begins and ends.
+    fn applies_one(&mut self, of: Hash256, index: StepIndex) -> Option<(Fact, Fact)> {
+        let held = self.held.as_ref().filter(|held| held.snapshot.hash() == of)?;
+        let (task, step) = held.snapshot.step(index)?;
+        let place = place(&held.snapshot.tasks()[task], step);
+        let trouble = self.troubles.get(&place)?;
+        let (outcome, output) = match trouble {
+            Trouble::Drifted(_) => (Outcome::Success, "done"),
+            Trouble::Stuck { output, .. } => (Outcome::Failure, output.as_str()),
+            Trouble::Unclear { .. } => return None,
+        };
+        let Verdict::Drifted(Drift { reason, .. }) = trouble.verdict() else { return None };
+        let output = Output::from_text(output);
+        let ended = Fact::Ended { outcome, duration_ms: 40, output };
+        if outcome == Outcome::Success {
+            self.troubles.remove(&place);
+            let satisfied = StepReport { step: index, verdict: Verdict::Satisfied };
+            self.has_said(&[satisfied]);
+        }
+        Some((Fact::Began { reason }, ended))
+    }
+
+    fn record(
+        &mut self,
+        instruction: InstructionId,
+        index: StepIndex,
+        trigger: &Trigger,
+        at: Timestamp,
+        fact: Fact,
+    ) -> Option<Record> {
+        let held = self.held.as_ref()?;
+        let (task, step) = held.snapshot.step(index)?;
+        self.records += 1;
+        Some(Record {
+            id: RecordId(self.records),
+            at,
+            instruction: Some(instruction),
+            snapshot: held.snapshot.hash(),
+            commit: held.commit.clone(),
+            task: held.snapshot.tasks()[task].name.clone(),
+            step: step.address.clone(),
+            index,
+            trigger: trigger.clone(),
+            fact,
+        })
+    }
+
+    fn looks_again(&self, at: &str) -> Option<ToServer> {
+        let held = self.held.as_ref()?;
+        let is_here = |(_, task, step): &(StepIndex, &SnapshotTask, &Step)| place(task, step) == at;
+        let (index, _, _) = held.snapshot.steps().find(is_here)?;
+        Some(ToServer::LookAgain { snapshot: held.snapshot.hash(), steps: vec![index] })
+    }
+}
+
+fn place(task: &SnapshotTask, step: &Step) -> String {
+    format!("{}/{}", task.name, step.address)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use std::time::Duration;
+
+use fluke_model::id::{SessionId, StepAddress, TaskName};
+use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_000);
+
+fn task(name: &str, policy: Policy) -> Arc<SnapshotTask> {
+    let step = Step {
+        address: StepAddress::new("shell", "it").expect("a name"),
+        on_failure: OnFailure::Abort,
+        timeout: Some(Duration::from_secs(60)),
+        spec: ExecutorSpec::Shell(ShellSpec {
+            check: "test -f it".into(),
+            command: "touch it".into(),
+            working_dir: None,
+            run_as: None,
+            env: BTreeMap::new(),
+        }),
+    };
+    let name = TaskName::new(name).expect("a name");
+    Arc::new(SnapshotTask { name, policy, steps: vec![step] })
+}
+
+fn instruction(number: u64) -> InstructionId {
+    InstructionId { session: SessionId(1), number }
+}
+
+/// A member that holds two tasks, and their snapshot.
+fn member(fate: Fate) -> (Member, Arc<Snapshot>) {
+    let tasks = vec![task("certs", Policy::AlertOnly), task("app", Policy::Remediate)];
+    let snapshot = Arc::new(Snapshot::new(tasks));
+    let mut member = Member::new(fate);
+    let message = ToAgent::Snapshot { commit: CommitId::new("c0ffee"), snapshot: snapshot.clone() };
+    assert_eq!(member.hears(message, NOW), []);
+    (member, snapshot)
+}
+
+fn check(member: &mut Member, snapshot: &Snapshot) -> Vec<StepReport> {
+    let message = ToAgent::Check {
+        instruction: instruction(1),
+        snapshot: snapshot.hash(),
+        steps: Scope::All,
+    };
+    match &member.hears(message, NOW)[..] {
+        [Act::Say(ToServer::Checked(checked))] => {
+            assert_eq!(checked.checked, 2);
+            checked.changes.clone()
+        }
+        acts => panic!("{acts:?}"),
+    }
+}
+
+#[test]
+fn it_says_what_changed_and_in_a_new_session_everything() {
+    let (mut member, snapshot) = member(Fate::Well);
+    let all = check(&mut member, &snapshot);
+    assert!(all.len() == 2 && all.iter().all(|report| report.verdict == Verdict::Satisfied));
+    assert_eq!(check(&mut member, &snapshot), []);
+    let again = member.suffers("app/shell.it", Trouble::Drifted(Drift::because("gone")));
+    let steps = vec![StepIndex(0)];
+    assert_eq!(again, Some(ToServer::LookAgain { snapshot: snapshot.hash(), steps }));
+    assert_eq!(check(&mut member, &snapshot).len(), 1);
+    assert_eq!(member.reconnects(), Some(snapshot.hash()));
+    assert_eq!(check(&mut member, &snapshot).len(), 2);
+}
+
+#[test]
+fn a_fate_is_met_where_nobody_puts_it_right_unasked() {
+    for (fate, drifted) in [(Fate::Drifted, true), (Fate::Failed, false)] {
+        let (mut member, snapshot) = member(fate);
+        let certs = &check(&mut member, &snapshot)[1];
+        assert_eq!(certs.step, StepIndex(1));
+        assert_eq!(matches!(certs.verdict, Verdict::Drifted(_)), drifted);
+        assert_ne!(certs.verdict, Verdict::Satisfied);
+    }
+}
+
+#[test]
+fn an_apply_is_told_from_its_beginning_to_its_end() {
+    let stuck = Trouble::Stuck { drift: Drift::because("gone"), output: "no space".into() };
+    for (trouble, outcome, left) in [
+        (Trouble::Drifted(Drift::because("gone")), Outcome::Success, 0),
+        (stuck, Outcome::Failure, 1),
+    ] {
+        let (mut member, snapshot) = member(Fate::Well);
+        member.suffers("app/shell.it", trouble);
+        let message = ToAgent::Apply {
+            instruction: instruction(2),
+            snapshot: snapshot.hash(),
+            steps: vec![StepIndex(0)],
+            trigger: Trigger::Poll,
+        };
+        let acts = member.hears(message, NOW);
+        let [
+            Act::Say(ToServer::Record(began)),
+            Act::Work,
+            Act::Say(ToServer::Record(ended)),
+            Act::Say(ToServer::Finished { .. }),
+        ] = &acts[..]
+        else {
+            panic!("{acts:?}");
+        };
+        assert_eq!(began.fact, Fact::Began { reason: "gone".into() });
+        assert!(matches!(ended.fact, Fact::Ended { outcome: how, .. } if how == outcome));
+        assert_eq!((began.id, ended.id), (RecordId(1), RecordId(2)));
+        assert_eq!(member.troubles.len(), left);
+    }
+}
+
+#[test]
+fn what_is_about_another_snapshot_is_not_answered() {
+    let (mut member, _) = member(Fate::Well);
+    let message = ToAgent::Check {
+        instruction: instruction(1),
+        snapshot: Hash256::of(b"another"),
+        steps: Scope::All,
+    };
+    assert_eq!(member.hears(message, NOW), []);
+}
