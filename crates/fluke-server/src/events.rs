@@ -28,6 +28,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::changes::{Change, Changes};
+use crate::meter::Counter;
 use health::Health;
 pub use health::StoreHealth;
 use queue::Queue;
@@ -187,7 +188,8 @@ pub struct EventLog {
     written: Notify,
     /// Ends the pause of a writer whom the store has failed.
     hurry: Notify,
-    recorded: AtomicU64,
+    /// By kind.
+    recorded: [Counter; EventKind::ALL.len()],
     lost: AtomicU64,
 }
 
@@ -214,7 +216,7 @@ impl EventLog {
             arrived: Notify::new(),
             written: Notify::new(),
             hurry: Notify::new(),
-            recorded: AtomicU64::new(0),
+            recorded: std::array::from_fn(|_| Counter::default()),
             lost: AtomicU64::new(0),
         });
         let knows_newest = log.learn_newest(START_PATIENCE).await.is_ok();
@@ -284,10 +286,16 @@ impl EventLog {
     /// For metrics.
     pub fn counts(&self) -> EventCounts {
         EventCounts {
-            recorded: self.recorded.load(Ordering::Relaxed),
+            recorded: self.recorded.iter().map(Counter::get).sum(),
             lost: self.lost.load(Ordering::Relaxed),
             waiting: self.state().queue.len(),
         }
+    }
+
+    /// How many events of each kind were recorded.
+    pub fn recorded(&self) -> impl Iterator<Item = (EventKind, u64)> {
+        let counts = self.recorded.iter().map(Counter::get);
+        EventKind::ALL.iter().copied().zip(counts)
     }
 
     /// Has the store tried at once, and waits until it has everything recorded so far, or
@@ -327,7 +335,7 @@ impl EventLog {
 impl EventSink for EventLog {
     fn record(&self, mut event: Event) {
         clip(&mut event);
-        self.recorded.fetch_add(1, Ordering::Relaxed);
+        self.recorded[event.kind as usize].add_one();
         // Told and queued under the lock, so that both keep the order of ids.
         let mut state = self.state();
         state.last = next_id(state.last, SystemTime::now());

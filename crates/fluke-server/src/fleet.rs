@@ -15,6 +15,7 @@ use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
 use crate::clock::Clock;
 use crate::events::EventLog;
+use crate::meter::{Refused, Stopwatch};
 use crate::outlets::Outlets;
 use crate::registry::{ClaimError, Registry, Seat};
 use crate::session::Session;
@@ -64,6 +65,7 @@ impl fluke_wire::server::Fleet for Fleet {
         if let Some(grant) = token.and_then(|token| self.trust.grant(token)) {
             return Ok(grant);
         }
+        self.outlets.meter.refuse(Refused::Token);
         let strike = self.trust.strike(from.map(|from| from.ip()), Instant::now());
         if strike.is_notable() {
             let what = if token.is_some() { "a wrong token" } else { "no token" };
@@ -80,6 +82,7 @@ impl fluke_wire::server::Fleet for Fleet {
         from: Option<SocketAddr>,
     ) -> Result<Entry, Refusal> {
         if let Err(why) = grant.allows(&hello) {
+            self.outlets.meter.refuse(Refused::Forbidden);
             self.refused(Some(&hello), from, &why);
             return Err(Refusal::Forbidden(why));
         }
@@ -92,6 +95,11 @@ impl fluke_wire::server::Fleet for Fleet {
                 return Err(Refusal::Unavailable(error.to_string()));
             }
             Err(error) => {
+                self.outlets.meter.refuse(match error {
+                    ClaimError::OtherToken(_) => Refused::Forbidden,
+                    ClaimError::TooMany => Refused::TooMany,
+                    _ => Refused::NameTaken,
+                });
                 self.refused(Some(&hello), from, &error.to_string());
                 return Err(match error {
                     ClaimError::Taken(_) | ClaimError::Copied(_) => {
@@ -118,6 +126,7 @@ impl fluke_wire::server::Fleet for Fleet {
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),
             clock: self.clock.clone(),
+            stopwatch: Stopwatch::default(),
         };
         let open = self.open.clone();
         let run = move |link| {
@@ -200,6 +209,7 @@ impl Fleet {
         if known_under == grant.label() || !self.trust.has_label(known_under) {
             return Ok(());
         }
+        self.outlets.meter.refuse(Refused::Forbidden);
         let why = ClaimError::OtherToken(hello.name.clone()).to_string();
         self.refused(Some(hello), from, &why);
         Err(Refusal::Forbidden(why))

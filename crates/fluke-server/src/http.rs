@@ -26,8 +26,7 @@ use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -45,13 +44,15 @@ use crate::alert::Alerter;
 use crate::changes::Changes;
 use crate::complaints::Complaints;
 use crate::events::EventLog;
+use crate::meter::Meter;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::source::Desired;
+use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use crowd::Crowd;
+use metrics::Answers;
 use openapi::calls;
 use problem::Problem;
 use serve::Connection;
@@ -102,6 +103,10 @@ pub struct Parts {
     pub webhook_secret: Option<String>,
     /// For tasks that name no policy.
     pub default_policy: Policy,
+    /// What sessions measure.
+    pub meter: Arc<Meter>,
+    /// How often the repository was looked at.
+    pub polls: Arc<Polls>,
     /// Where all of it is served.
     pub place: Place,
 }
@@ -136,8 +141,10 @@ struct Shared {
     streams: Arc<Semaphore>,
     world: World,
     hub: Hub,
-    /// Answers by the first digit of their status.
-    answers: [AtomicU64; 6],
+    answers: Answers,
+    /// Every connection holds one.
+    connections: Arc<()>,
+    started: SystemTime,
 }
 
 impl App {
@@ -160,8 +167,15 @@ impl App {
             crowd: Crowd::default(),
             ended: Ended::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
-            answers: Default::default(),
+            answers: Answers::default(),
+            connections: Arc::default(),
+            started: SystemTime::now(),
         }))
+    }
+
+    /// How many connections are open.
+    fn connections(&self) -> usize {
+        Arc::strong_count(&self.0.connections) - 1
     }
 }
 
@@ -330,8 +344,7 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
         *response.body_mut() = body;
         response.headers_mut().extend(headers);
     }
-    let class = usize::from(response.status().as_u16() / 100).min(5);
-    app.0.answers[class].fetch_add(1, Ordering::Relaxed);
+    app.0.answers.count(response.status());
     for (name, value) in SECURITY_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);

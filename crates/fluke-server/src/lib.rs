@@ -28,6 +28,7 @@ pub mod alert;
 pub mod changes;
 pub mod events;
 pub mod http;
+pub mod meter;
 pub mod outlets;
 
 pub mod server;

@@ -9,6 +9,7 @@ use fluke_model::time::Timestamp;
 use crate::alert::AlertSink;
 use crate::changes::{Change, Changes};
 use crate::events::EventSink;
+use crate::meter::Meter;
 use crate::reconcile::Effect;
 use crate::reconciles::Reconciles;
 
@@ -23,6 +24,8 @@ pub struct Outlets {
     pub reconciles: Arc<Reconciles>,
     /// Who watches.
     pub changes: Changes,
+    /// What is measured.
+    pub meter: Arc<Meter>,
 }
 
 impl Outlets {
@@ -38,6 +41,7 @@ impl Outlets {
                 }
                 Effect::Record(event) => {
                     changed = true;
+                    self.meter.note(&event);
                     self.events.record(event);
                 }
                 Effect::Alert(alert) => {

@@ -35,6 +35,8 @@ use fluke_model::time::Timestamp;
 use crate::alert::Alert;
 use board::{Board, StepState};
 
+pub use view::Census;
+
 /// How many manual reconciles may wait for one agent.
 const MAX_REQUESTS: usize = 64;
 /// How many steps are named to somebody who asked and did not get what they wanted.

@@ -82,6 +82,12 @@ struct Concerned {
 }
 
 impl Reconciles {
+    /// How many are under way.
+    pub fn open(&self) -> usize {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(|progress| !progress.done).count()
+    }
+
     /// Knows of none yet.
     pub fn new(registry: Arc<Registry>, events: Arc<dyn EventSink>, changes: Changes) -> Self {
         Self { registry, events, changes, counter: AtomicU64::new(1), known: Mutex::default() }

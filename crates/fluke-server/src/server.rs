@@ -22,6 +22,7 @@ use crate::events::{EventLog, EventStore, QueueBounds};
 use crate::fleet::Fleet;
 use crate::http::auth::ApiTokens;
 use crate::http::{App, LocalSocket, Parts, Place, SocketError, serve_http, serve_socket};
+use crate::meter::Meter;
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
@@ -175,6 +176,7 @@ impl Server {
         let trust = Arc::new(Trust::new(settings.grants));
         let api_tokens = settings.api_tokens.iter().map(Secret::expose);
         let api_tokens = Arc::new(ApiTokens::new(api_tokens));
+        let meter = Arc::new(Meter::default());
         let (stopping, stopped) = watch::channel(false);
         let (open, sessions) = mpsc::channel(1);
         let fleet = Fleet {
@@ -186,6 +188,7 @@ impl Server {
                 alerts: alerter.clone().map(|alerter| alerter as Arc<dyn AlertSink>),
                 reconciles: reconciles.clone(),
                 changes: changes.clone(),
+                meter: meter.clone(),
             },
             events: events.clone(),
             poll_interval: settings.poll_interval,
@@ -208,6 +211,8 @@ impl Server {
             strikes: Strikes::default(),
             webhook_secret: settings.webhook_secret.map(|secret| secret.expose().to_string()),
             default_policy: settings.default_policy,
+            meter,
+            polls: handle.polls.clone(),
             place: doors.place(settings.socket),
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());

@@ -18,6 +18,7 @@ use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_u
 
 use crate::changes::Change;
 use crate::clock::Clock;
+use crate::meter::{Heard, Stopwatch};
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
@@ -48,6 +49,8 @@ pub struct Session {
     pub stopping: watch::Receiver<bool>,
     /// What time it is.
     pub clock: Clock,
+    /// Times what the agent is at.
+    pub stopwatch: Stopwatch,
 }
 
 /// Why a session came to its end.
@@ -155,7 +158,7 @@ impl Session {
     }
 
     async fn step(
-        &self,
+        &mut self,
         input: Input,
         link: &Link,
         patience: Duration,
@@ -164,6 +167,10 @@ impl Session {
         let mut wake = None;
         while let Some(input) = next.take() {
             let is_news = changes_what_is_known(&input);
+            let heard = match &input {
+                Input::Message(message) => Heard::of(message),
+                _ => None,
+            };
             let now = self.clock.read();
             let Some((effects, deadline)) = self.seat.step(self.id, input, now) else {
                 return Err(End::Replaced);
@@ -172,7 +179,9 @@ impl Session {
             if is_news {
                 self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
             }
-            let unsendable = self.send(self.record(effects, now), link, patience).await?;
+            let messages = self.record(effects, now);
+            self.stopwatch.observe(heard, &messages, now.instant, &self.outlets.meter);
+            let unsendable = self.send(messages, link, patience).await?;
             next = unsendable.map(|why| Input::Unsendable { why });
         }
         Ok(wake)

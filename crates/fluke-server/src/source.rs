@@ -29,6 +29,7 @@ use tokio::sync::{Notify, watch};
 use crate::events::EventSink;
 use crate::folder::{FolderError, FolderReader, FolderTree, FolderWatch, WatchError};
 use crate::git::{GitConfig, GitError, GitTree, Mirror};
+use crate::meter::Counter;
 use crate::webhook::Push;
 use track::Track;
 
@@ -74,7 +75,18 @@ pub struct SourceHandle {
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
     /// What is known of the source.
     pub status: watch::Receiver<api::Source>,
+    /// How often it was looked at.
+    pub polls: Arc<Polls>,
     wake: Arc<Wake>,
+}
+
+/// Looks at a source since the server's start.
+#[derive(Debug, Default)]
+pub struct Polls {
+    /// All of them.
+    pub all: Counter,
+    /// Those that found nobody at home.
+    pub failed: Counter,
 }
 
 #[derive(Default)]
@@ -111,6 +123,7 @@ pub struct Source {
     track: Track,
     desired: watch::Sender<Option<Arc<Desired>>>,
     status: watch::Sender<api::Source>,
+    polls: Arc<Polls>,
     wake: Arc<Wake>,
 }
 
@@ -172,11 +185,16 @@ impl Source {
         };
         let (desired, desired_seen) = watch::channel(None);
         let (status, status_seen) = watch::channel(track.status().clone());
-        let wake = Arc::<Wake>::default();
-        let handle =
-            SourceHandle { desired: desired_seen, status: status_seen, wake: wake.clone() };
+        let (wake, polls) = (Arc::<Wake>::default(), Arc::<Polls>::default());
+        let handle = SourceHandle {
+            desired: desired_seen,
+            status: status_seen,
+            polls: polls.clone(),
+            wake: wake.clone(),
+        };
         let loader = Arc::new(Mutex::new(loader));
-        let source = Self { origin, loader, default_policy, events, track, desired, status, wake };
+        let source =
+            Self { origin, loader, default_policy, events, track, desired, status, polls, wake };
         (source, handle)
     }
 
@@ -190,7 +208,9 @@ impl Source {
             if let Some(commit) = announced {
                 self.track.announced(commit);
             }
+            self.polls.all.add_one();
             if let Err(error) = self.look(poked, began).await {
+                self.polls.failed.add_one();
                 self.note_failure(&error);
             }
             let pause = self.track.pause(now(), self.is_watched());

@@ -142,7 +142,8 @@ function agentProgress(agent) {
   const [sign, said] = STATES[agent.state] ?? ["unknown", agent.state];
   return h("li", { key: agent.name }, statusIcon(sign),
     h("div", null, h("strong", null, agentLink(agent.name, { onclick: closeDialog })), ` ${said}`,
-      agent.error && h("p", { class: "said" }, agent.error),
+      // Where a step failed, its own output says more.
+      agent.error && !agent.steps.some((step) => step.outcome === "failure") && h("p", { class: "said" }, agent.error),
       agent.steps.map((step) => h("div", { key: `${step.task} ${step.step}` },
         h("p", null, step.task, " ", h("code", null, step.step), ` ${outcomeName(step.outcome)}`),
         step.outcome && step.outcome !== "success" && step.output && output(step.output)))));

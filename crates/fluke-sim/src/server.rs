@@ -131,6 +131,7 @@ impl Server {
             alerts: Some(tap.clone()),
             reconciles: reconciles.clone(),
             changes,
+            meter: Arc::default(),
         };
         let fleet = Fleet {
             trust: Arc::new(Trust::new(vec![Grant::any(TOKEN)])),

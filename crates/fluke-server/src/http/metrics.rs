@@ -1,17 +1,23 @@
-//! `/metrics`: Prometheus text.
+//! `/metrics`: Prometheus text, in one pass over what is known.
+//!
+//! Nothing here has a label that grows with the fleet: whoever wants to know which agent it is
+//! asks the API.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+mod page;
+mod process;
+
+use std::time::SystemTime;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
-use http::header;
+use http::{StatusCode, header};
 
 use super::{App, MAX_STREAMS};
+use crate::meter::{Counter, EXECUTORS, Refused};
+use page::Page;
 
 const STATUSES: [Status; 6] = [
     Status::InSync,
@@ -22,38 +28,96 @@ const STATUSES: [Status; 6] = [
     Status::Offline,
 ];
 
+/// What the HTTP side counts on its way.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// By the first digit of their status.
+    classes: [Counter; 6],
+    refused: [Counter; 5],
+    /// Pushes that had the repository read, that did not, and that were refused.
+    pub pushes: [Counter; 3],
+}
+
+/// Why requests are refused, with the statuses that say so.
+const REFUSALS: [(&str, &[StatusCode]); 5] = [
+    ("unauthorized", &[StatusCode::UNAUTHORIZED]),
+    ("forbidden", &[StatusCode::FORBIDDEN]),
+    ("misdirected", &[StatusCode::MISDIRECTED_REQUEST]),
+    ("rate", &[StatusCode::TOO_MANY_REQUESTS]),
+    ("busy", &[StatusCode::SERVICE_UNAVAILABLE]),
+];
+const PUSHES: [&str; 3] = ["polled", "ignored", "refused"];
+
+impl Answers {
+    pub fn count(&self, status: StatusCode) {
+        self.classes[usize::from(status.as_u16() / 100).min(5)].add_one();
+        let refused = REFUSALS.iter().zip(&self.refused).find(|(it, _)| it.1.contains(&status));
+        refused.into_iter().for_each(|(_, count)| count.add_one());
+    }
+}
+
 pub(super) async fn serve(State(app): State<App>) -> Response {
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
     ([kind], collect(&app, Timestamp::from(SystemTime::now()))).into_response()
 }
 
-fn collect(app: &App, now: Timestamp) -> String {
+pub(super) fn collect(app: &App, now: Timestamp) -> String {
     let mut page = Page::default();
     page.gauge("fluke_build_info", "The version that runs.");
     page.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     agents(app, &mut page);
+    work(app, &mut page);
     source(app, now, &mut page);
     events(app, &mut page);
+    alerts(app, &mut page);
     requests(app, &mut page);
-    page.0
+    process::collect(app.0.started, &mut page);
+    page.finish()
 }
 
 fn agents(app: &App, page: &mut Page) {
-    let mut by_status = BTreeMap::new();
-    let mut connected = 0;
-    for agent in app.registry.agents() {
-        *by_status.entry(agent.status).or_insert(0) += 1;
-        connected += u64::from(agent.connected);
-    }
+    let census = app.registry.census();
     page.gauge("fluke_agents", "Known agents by status.");
     for status in STATUSES {
-        let count = by_status.get(&status).copied().unwrap_or(0);
+        let count = census.by_status.get(&status).copied().unwrap_or(0);
         page.labelled(&[("status", status.as_str())], count);
     }
     page.gauge("fluke_agents_connected", "Agents whose stream is open.");
-    page.value(connected);
-    page.gauge("fluke_drifted_steps", "Steps that are not as they should be.");
-    page.value(app.registry.drift().len() as u64);
+    page.value(census.connected);
+    page.gauge("fluke_steps", "Steps that known agents are held to.");
+    page.value(census.steps);
+    page.gauge("fluke_drifted_steps", "Steps that are not as they should be, by policy.");
+    for policy in Policy::ALL {
+        let count = census.drifted.get(&policy).copied().unwrap_or(0);
+        page.labelled(&[("policy", policy.as_str())], count);
+    }
+    page.counter("fluke_agents_refused_total", "Agents that were not let in, by reason.");
+    for why in Refused::ALL {
+        page.labelled(&[("reason", why.as_str())], app.meter.refusals(why));
+    }
+}
+
+fn work(app: &App, page: &mut Page) {
+    let meter = &app.meter;
+    let help = "From the first instruction of a cycle to its last answer.";
+    page.histogram("fluke_cycle_duration_seconds", help);
+    page.durations(&[("applied", "no")], &meter.quiet_cycles);
+    page.durations(&[("applied", "yes")], &meter.applying_cycles);
+    let help = "From a check's instruction to its answer, the network's time included.";
+    page.histogram("fluke_check_duration_seconds", help);
+    page.durations(&[], &meter.checks);
+    page.counter("fluke_steps_checked_total", "Steps that agents have looked at.");
+    page.value(meter.steps_checked.get());
+    page.histogram("fluke_apply_duration_seconds", "How long applies took, by executor.");
+    for (kind, applies) in EXECUTORS.iter().zip(&meter.applies) {
+        page.durations(&[("executor", kind)], applies);
+    }
+    page.counter("fluke_apply_failures_total", "Applies that did not put it right, by executor.");
+    for (kind, failures) in EXECUTORS.iter().zip(&meter.apply_failures) {
+        page.labelled(&[("executor", kind)], failures.get());
+    }
+    page.gauge("fluke_reconciles_open", "Manual reconciles that are under way.");
+    page.value(app.reconciles.open() as u64);
 }
 
 fn source(app: &App, now: Timestamp, page: &mut Page) {
@@ -77,12 +141,22 @@ fn source(app: &App, now: Timestamp, page: &mut Page) {
         page.gauge("fluke_source_last_poll_age_seconds", "Since the repository last answered.");
         page.value(now.since(last).as_secs());
     }
+    page.counter("fluke_source_polls_total", "How often the repository was asked.");
+    page.value(app.polls.all.get());
+    page.counter("fluke_source_poll_failures_total", "How often it did not answer.");
+    page.value(app.polls.failed.get());
+    page.counter("fluke_webhooks_total", "Pushes that were told, by what came of them.");
+    for (result, count) in PUSHES.iter().zip(&app.0.answers.pushes) {
+        page.labelled(&[("result", result)], count.get());
+    }
 }
 
 fn events(app: &App, page: &mut Page) {
     let events = app.events.counts();
-    page.counter("fluke_events_recorded_total", "Events recorded.");
-    page.value(events.recorded);
+    page.counter("fluke_events_recorded_total", "Events recorded, by kind.");
+    for (kind, count) in app.events.recorded() {
+        page.labelled(&[("kind", kind.as_str())], count);
+    }
     page.counter("fluke_events_lost_total", "Events dropped before the store took them.");
     page.value(events.lost);
     page.gauge("fluke_events_waiting", "Events that wait for the store.");
@@ -94,6 +168,9 @@ fn events(app: &App, page: &mut Page) {
     page.value(store.appends);
     page.counter("fluke_event_store_append_seconds_total", "How long it took over them.");
     page.seconds(store.append_time);
+}
+
+fn alerts(app: &App, page: &mut Page) {
     let Some(alerter) = &app.alerter else { return };
     let alerts = alerter.counts();
     page.gauge("fluke_alerts_waiting", "Alerts that wait for the receiver.");
@@ -107,61 +184,17 @@ fn events(app: &App, page: &mut Page) {
 }
 
 fn requests(app: &App, page: &mut Page) {
+    let answers = &app.0.answers;
     page.counter("fluke_http_requests_total", "Answers by class of status.");
     for (class, name) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
-        page.labelled(&[("code", name)], app.0.answers[class + 1].load(Ordering::Relaxed));
+        page.labelled(&[("code", name)], answers.classes[class + 1].get());
     }
+    page.counter("fluke_http_refused_total", "Requests that were refused, by reason.");
+    for ((reason, _), count) in REFUSALS.iter().zip(&answers.refused) {
+        page.labelled(&[("reason", reason)], count.get());
+    }
+    page.gauge("fluke_http_connections", "Connections of people and programs that are open.");
+    page.value(app.connections() as u64);
     page.gauge("fluke_http_streams", "Live streams that are open.");
     page.value((MAX_STREAMS - app.0.streams.available_permits()) as u64);
-}
-
-/// Prometheus text, family by family.
-#[derive(Default)]
-struct Page(String, &'static str);
-
-impl Page {
-    fn gauge(&mut self, name: &'static str, help: &str) {
-        self.family(name, "gauge", help);
-    }
-
-    fn counter(&mut self, name: &'static str, help: &str) {
-        self.family(name, "counter", help);
-    }
-
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.1 = name;
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn value(&mut self, value: u64) {
-        let _ = writeln!(self.0, "{} {value}", self.1);
-    }
-
-    fn seconds(&mut self, time: Duration) {
-        let _ = writeln!(self.0, "{} {}", self.1, time.as_secs_f64());
-    }
-
-    fn labelled(&mut self, labels: &[(&str, &str)], value: u64) {
-        let pairs: Vec<String> =
-            labels.iter().map(|(key, text)| format!("{key}=\"{}\"", escaped(text))).collect();
-        let _ = writeln!(self.0, "{}{{{}}} {value}", self.1, pairs.join(","));
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_cannot_break_out() {
-        let mut page = Page::default();
-        page.gauge("x", "Help.");
-        page.labelled(&[("branch", "a\"} 1\nb\\")], 7);
-        assert_eq!(page.0, "# HELP x Help.\n# TYPE x gauge\nx{branch=\"a\\\"} 1\\nb\\\\\"} 7\n");
-    }
 }

@@ -9,6 +9,7 @@ pub(super) mod calls;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodFilter;
 use bytes::Bytes;
@@ -20,25 +21,28 @@ use serde_json::{Map, Value, json};
 use super::auth::Access;
 use super::problem::{Details, Problem, Sort};
 use super::query::{self, Parameter};
-use super::{ROUTES, Route};
+use super::{App, ROUTES, Route};
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| document().to_string().into());
+/// Of a server without `api_tokens`, and of one with.
+static DOCUMENTS: LazyLock<[Bytes; 2]> =
+    LazyLock::new(|| [false, true].map(|tokens| document(tokens).to_string().into()));
 
-pub(super) async fn serve(uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn serve(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
     query::nothing(&uri)?;
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    Ok((kind, DOCUMENT.clone()).into_response())
+    let document = DOCUMENTS[usize::from(app.api_tokens.are_asked_for())].clone();
+    Ok((kind, document).into_response())
 }
 
-/// The whole document.
-pub(super) fn document() -> Value {
+/// The whole document, for a server that asks for tokens or does not.
+pub(super) fn document(tokens: bool) -> Value {
     let mut schemas = Schemas::default();
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for route in ROUTES {
         if let Some(describe) = route.about {
             let mut call = Call { schemas: &mut schemas, said: Map::new(), answers: Map::new() };
             describe(&mut call);
-            let operation = call.end(route.access);
+            let operation = call.end(route.access, tokens);
             paths.entry(path(route)).or_default().insert(method(route).into(), operation);
         }
     }
@@ -140,10 +144,12 @@ impl Call<'_> {
     /// What the query string may hold.
     fn asks(&mut self, parameters: &[Parameter]) -> &mut Self {
         for parameter in parameters {
-            let one = (parameter.schema)(&mut self.schemas.read);
+            // A parameter without a value is not given.
+            let empty = json!({ "type": "string", "maxLength": 0 });
+            let one = json!({ "anyOf": [(parameter.schema)(&mut self.schemas.read), empty] });
             let schema = match parameter.many {
                 true => json!({ "type": "array", "items": one }),
-                false => json!(one),
+                false => one,
             };
             self.parameter(json!({
                 "name": parameter.name,
@@ -222,6 +228,18 @@ impl Call<'_> {
         self
     }
 
+    /// Another call that takes what the answer with this status has at `pointer`.
+    fn leads_to(&mut self, status: u16, call: &str, parameter: &str, pointer: &str) -> &mut Self {
+        if let Some(answer) = self.answers.get_mut(&status.to_string()) {
+            let value = format!("$response.body#{pointer}");
+            answer["links"][call] = json!({
+                "operationId": call,
+                "parameters": { parameter: value },
+            });
+        }
+        self
+    }
+
     /// The problems that it may answer with, besides those that any call may.
     fn fails(&mut self, sorts: &[Sort]) -> &mut Self {
         for sort in sorts {
@@ -240,20 +258,21 @@ impl Call<'_> {
     }
 
     /// Adds what is so of every call.
-    fn end(mut self, access: Access) -> Value {
+    fn end(mut self, access: Access, tokens: bool) -> Value {
         self.fails(&[Sort::BadRequest, Sort::UriTooLong, Sort::HeadersTooLarge]);
         self.fails(&[Sort::Internal, Sort::Unavailable]);
-        let with_credentials = json!([{ "token": [] }, { "session": [] }]);
+        let credentials = json!([{ "token": [] }, { "session": [] }]);
         let security = match access {
             Access::Open => json!([]),
             Access::Change => {
                 self.fails(&[Sort::Unauthorized, Sort::Forbidden]);
-                with_credentials
+                credentials
             }
-            _ => {
+            _ if tokens => {
                 self.fails(&[Sort::Unauthorized]);
-                with_credentials
+                credentials
             }
+            _ => json!([]),
         };
         self.said.insert("security".into(), security);
         self.said.insert("responses".into(), self.answers.into());

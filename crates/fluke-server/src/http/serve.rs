@@ -90,11 +90,12 @@ async fn serve<L: Listener>(
             app.0.complaints.make(from, "it has too many connections open");
             continue;
         }
+        let counted = app.0.connections.clone();
         let connection = Connection { peer, from, closing: told.clone() };
         let service = Extension(connection.clone()).layer(router.clone());
         tokio::spawn(async move {
             converse(io, TowerToHyperService::new(service), connection.closing).await;
-            drop((place, held));
+            drop((place, held, counted));
         });
     }
     drop(told);

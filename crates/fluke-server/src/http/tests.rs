@@ -3,12 +3,15 @@
 mod api;
 mod intrusion;
 mod limits;
+mod lists;
+mod metrics;
 mod pages;
+mod resume;
 mod routes;
 mod sign_in;
 mod stream;
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fluke_model::api::Source;
 use fluke_model::event::{Event, EventKind};
@@ -27,7 +30,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventSink, QueueBounds};
-use crate::reconcile::{Effect, Input, Wanted};
+use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -57,12 +60,15 @@ struct Setup {
     backlog: usize,
     /// Of the first wrong token.
     first_wait: Duration,
+    /// Whether drift is told to somebody; nobody is at home there.
+    alerts: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let backlog = crate::changes::BACKLOG;
-        Self { tokens: &[], secret: None, backlog, first_wait: Duration::from_millis(1) }
+        let first_wait = Duration::from_millis(1);
+        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false }
     }
 }
 
@@ -71,7 +77,11 @@ impl Server {
         let changes = Changes::with_backlog(setup.backlog);
         let store = Arc::new(MemoryStore::new(MemoryBounds::default()));
         let (events, _) = EventLog::start(store, changes.clone(), QueueBounds::default()).await;
-        let registry = Arc::new(Registry::default());
+        let alerter = setup.alerts.then(|| {
+            let nowhere = crate::alert::AlertSettings::new("http://127.0.0.1:1/");
+            Arc::new(Alerter::start(nowhere, events.clone()).expect("an alerter"))
+        });
+        let registry = Arc::new(Registry::telling(changes.clone()));
         let (desired, _) = watch::channel(None);
         let (source, _) = watch::channel(unread());
         let polls = Arc::new(AtomicUsize::new(0));
@@ -94,11 +104,13 @@ impl Server {
             },
             events,
             changes,
-            alerter: None,
+            alerter,
             api_tokens: Arc::new(ApiTokens::new(setup.tokens)),
             strikes: Strikes::starting_at(setup.first_wait),
             webhook_secret: setup.secret.map(Into::into),
             default_policy: Policy::AlertOnly,
+            meter: Arc::default(),
+            polls: Arc::default(),
             place: Place { socket: Some("/run/fluke/fluke.sock".into()), ..Place::default() },
         });
 
@@ -139,6 +151,11 @@ impl Server {
     }
 
     fn agent(&self, name: &str) -> Agent {
+        self.agent_at(name, Clock::default().read())
+    }
+
+    /// An agent that connects at another time than now.
+    fn agent_at(&self, name: &str, now: Now) -> Agent {
         let hello = Hello {
             name: AgentName::new(name).expect("name"),
             labels: Labels([Labels::parse_pair("role=web").expect("label")].into()),
@@ -150,8 +167,7 @@ impl Server {
             previous: None,
         };
         let registry = &self.app.registry;
-        let claimed =
-            registry.claim(&hello, SESSION, None, |_| true, POLL, Clock::default().read());
+        let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, now);
         let (seat, nudged) = claimed.expect("a free name");
         let wanted = self.desired.borrow().as_ref().map(|desired| Wanted {
             commit: desired.commit.clone(),

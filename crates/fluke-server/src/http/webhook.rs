@@ -31,14 +31,25 @@ pub(super) async fn receive(
     };
     let body = read_body(body, MAX_BODY).await?;
     let webhook = webhook::verify(&headers, &body, app.webhook_secret.as_deref());
-    Ok(match webhook.map_err(refused)? {
+    let [polled, ignored, forged] = &app.0.answers.pushes;
+    let webhook = webhook.map_err(|error| {
+        forged.add_one();
+        refused(error)
+    })?;
+    Ok(match webhook {
         Webhook::Push(push) if (app.pushed)(&push) => {
+            polled.add_one();
             let detail = format!("a push to {}: the repository is read now", push.branch);
             json(StatusCode::ACCEPTED, &Receipt { polling: true, detail })
         }
-        Webhook::Push(push) => nothing_to_do(format!("a push to {}, not tracked", push.branch)),
-        Webhook::Ping => nothing_to_do("a ping: the secret is right".into()),
-        Webhook::Ignored { what } => nothing_to_do(format!("{what}, not a push to a branch")),
+        other => {
+            ignored.add_one();
+            nothing_to_do(match other {
+                Webhook::Push(push) => format!("a push to {}, not tracked", push.branch),
+                Webhook::Ping => "a ping: the secret is right".into(),
+                Webhook::Ignored { what } => format!("{what}, not a push to a branch"),
+            })
+        }
     })
 }
 

@@ -1,12 +1,28 @@
 //! How one agent looks from outside: API types made from the machine, and nothing decided.
 
+use std::collections::BTreeMap;
+
 use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask, DriftEntry, TaskCounts};
 use fluke_model::id::{StepAddress, TaskName};
+use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::verdict::Verdict;
 
 use super::board::{Board, StepState};
 use super::{Machine, Phase};
+
+/// A fleet in numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Agents.
+    pub by_status: BTreeMap<Status, u64>,
+    /// Agents whose stream is open.
+    pub connected: u64,
+    /// All that agents are held to.
+    pub steps: u64,
+    /// Steps that are not as they should be.
+    pub drifted: BTreeMap<Policy, u64>,
+}
 
 impl Machine {
     /// The agent at a glance.
@@ -37,6 +53,21 @@ impl Machine {
             // Steps may follow that nobody knows of yet.
             (Some(_), Some(_)) if matches!(self.phase, Phase::Applying { .. }) => Status::Applying,
             (Some(_), Some(board)) => Status::of_steps(board.steps.iter().map(StepState::status)),
+        }
+    }
+
+    /// Counts the agent in.
+    pub fn count_in(&self, census: &mut Census) {
+        *census.by_status.entry(self.status()).or_default() += 1;
+        census.connected += u64::from(self.session.is_some());
+        let Some(board) = &self.board else { return };
+        census.steps += board.steps.len() as u64;
+        for (position, task) in board.snapshot.tasks().iter().enumerate() {
+            let drifted = board.states(position).filter(|state| state.status().is_drifted());
+            match drifted.count() {
+                0 => {}
+                count => *census.drifted.entry(task.policy).or_default() += count as u64,
+            }
         }
     }
 

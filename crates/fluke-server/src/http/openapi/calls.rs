@@ -112,6 +112,7 @@ pub fn reconcile(call: &mut Call) {
         .takes::<api::ReconcileRequest>()
         .answers::<api::ReconcileAccepted>(202, "It has begun.")
         .with_header(202, "location", "Where it can be followed.")
+        .leads_to(202, "getReconcile", "id", "/id")
         .fails(&[Sort::UnknownName, Sort::Conflict, Sort::SeenOtherwise]);
 }
 

@@ -197,34 +197,6 @@ async fn a_wrong_path_or_method_says_what_is_right() {
 }
 
 #[tokio::test]
-async fn metrics_say_how_the_fleet_stands() {
-    let server = Server::start(Setup::default()).await;
-    server.commit("abc", &["certs", "runtimes"]);
-    let (mut a, _b) = (server.agent("a"), server.agent("b"));
-    a.drifts(2);
-    server.record("something");
-    server.get("/nowhere").await;
-
-    let page = server.get("/metrics").await.text;
-    for line in [
-        r#"fluke_agents{status="drifted"} 1"#,
-        r#"fluke_agents{status="unknown"} 1"#,
-        r#"fluke_agents{status="offline"} 0"#,
-        "fluke_agents_connected 2",
-        "fluke_drifted_steps 2",
-        r#"fluke_commit_info{commit="abc",branch="main"} 1"#,
-        "fluke_commit_rejected 0",
-        "fluke_events_recorded_total 1",
-        "fluke_events_lost_total 0",
-        r#"fluke_http_requests_total{code="4xx"} 1"#,
-        "fluke_http_streams 0",
-    ] {
-        assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
-    }
-    assert!(page.contains("\nfluke_source_last_poll_age_seconds "), "{page}");
-}
-
-#[tokio::test]
 async fn a_push_to_the_tracked_branch_has_the_repository_read() {
     let server = Server::start(Setup { secret: Some("s3cret"), ..Setup::default() }).await;
     let push = |token: &'static str, body: String| {

@@ -8,20 +8,22 @@ use crate::http::stream::ring::At;
 
 /// One message of a stream.
 #[derive(Debug, Default)]
-struct Message {
-    event: String,
-    id: Option<u64>,
-    data: Value,
+pub(super) struct Message {
+    pub event: String,
+    pub id: Option<u64>,
+    pub data: Value,
 }
 
 /// Reads server-sent events off a connection.
-struct Stream {
+pub(super) struct Stream {
     response: reqwest::Response,
     text: String,
+    /// The id that a browser notes when a stream is opened.
+    pub opened: Option<u64>,
 }
 
 impl Stream {
-    async fn open(server: &Server, last: Option<EventId>) -> Self {
+    pub async fn open(server: &Server, last: Option<EventId>) -> Self {
         let mut request = server.client.get(server.at("/api/v1/stream"));
         if let Some(last) = last {
             request = request.header("last-event-id", last.to_string());
@@ -29,11 +31,11 @@ impl Stream {
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, text: String::new() }
+        Self { response, text: String::new(), opened: None }
     }
 
     /// The next message that carries something; none at the end.
-    async fn next(&mut self) -> Option<Message> {
+    pub async fn next(&mut self) -> Option<Message> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
                 let mut message = Message::default();
@@ -51,6 +53,7 @@ impl Stream {
                 if !message.data.is_null() {
                     return Some(message);
                 }
+                self.opened = self.opened.or(message.id);
             }
             let chunk = self.response.chunk().await.expect("a whole answer")?;
             self.text.push_str(std::str::from_utf8(&chunk).expect("text"));
