@@ -17,6 +17,7 @@ const FILTER: f64 = 100.0;
 /// Whatever else the machine does can only make a page slower: what it takes is the quickest of so
 /// many times.
 const TIMES: usize = 5;
+const MOST_TIMES: usize = 20;
 
 /// Notes when the first agents have been painted.
 const WATCH: &str = "new MutationObserver((_, watch) => {
@@ -98,14 +99,16 @@ async fn ten_thousand_agents_are_seen_at_once_and_narrowed_at_once() {
     .await;
     page.screenshot("crowd").await;
 
-    let mut seen = Vec::new();
-    for _ in 0..TIMES {
+    let mut seen: Vec<Paints> = Vec::new();
+    let agents = |seen: &[Paints]| quickest(seen.iter().map(|paints| paints.agents));
+    while seen.len() < TIMES || (agents(&seen) > FIRST_PAINT && seen.len() < MOST_TIMES) {
         seen.push(paints(&page).await);
     }
     let first = quickest(seen.iter().map(|paints| paints.first));
-    let agents = quickest(seen.iter().map(|paints| paints.agents));
+    let agents = agents(&seen);
     println!("first paint {first:.0} ms, agents painted {agents:.0} ms: {seen:?}");
     assert!(first < FIRST_PAINT, "the first paint comes after {first} ms");
+    assert!(agents < FIRST_PAINT, "agents are painted after {agents} ms");
 
     let in_document: usize = page.evaluate("document.querySelectorAll('.row').length").await;
     assert!(in_document < 200, "{in_document} rows are in the document");
