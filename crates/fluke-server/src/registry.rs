@@ -3,7 +3,6 @@
 mod listing;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ pub(crate) use listing::page;
 pub use listing::{AgentFilter, DriftFilter};
 
 use crate::changes::{Change, Changes};
-use crate::reconcile::{Census, Effect, Input, Machine, Now, Request};
+use crate::reconcile::{Effect, Input, Machine, Now, Request};
 
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -183,14 +182,6 @@ impl Registry {
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
         agents.seats.keys().cloned().collect()
-    }
-
-    /// Everybody, counted in one pass.
-    pub fn census(&self) -> Census {
-        self.seats_from(Bound::Unbounded).iter().fold(Census::default(), |mut census, seat| {
-            seat.lock().machine.count_in(&mut census);
-            census
-        })
     }
 
     /// Hands a manual reconcile to an agent's machine, which from then on answers for its end.

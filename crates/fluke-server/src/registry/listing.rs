@@ -11,7 +11,7 @@ use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 
 use super::{Registry, Seat};
-use crate::reconcile::Machine;
+use crate::reconcile::{Census, Machine};
 
 /// Which agents are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,6 +87,14 @@ impl Registry {
         });
         let (agents, next) = page(views, filter.limit, |agent| agent.name.clone());
         api::Agents { agents, next }
+    }
+
+    /// Everybody, counted in one pass.
+    pub fn census(&self) -> Census {
+        self.seats_from(Bound::Unbounded).iter().fold(Census::default(), |mut census, seat| {
+            seat.lock().machine.count_in(&mut census);
+            census
+        })
     }
 
     /// One agent, at a glance.
