@@ -18,6 +18,7 @@ mod browser {
     mod every_page;
     mod fleet;
     mod keyboard;
+    mod misconduct;
     mod pictures;
     mod reconcile;
     mod signing_in;

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use fluke_model::id::{AgentName, InstanceId, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{Hello, NodeType, ToAgent, ToServer};
+use fluke_model::message::{Fact, Hello, NodeType, ToAgent, ToServer};
 use fluke_model::time::Timestamp;
-use fluke_wire::client::{Closed, Session, connect};
+use fluke_wire::client::{Session, connect};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::member::{Act, Member, Trouble};
+use super::member::{Member, Trouble};
 use super::{Shared, lock};
 
 /// How long a member waits before it tries again, at least; up to twice as long, by its name.
@@ -114,45 +114,39 @@ impl Agent {
         let mut beats = interval(welcome.heartbeat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beats.reset();
-        let mut acts = VecDeque::new();
+        let mut waiting: VecDeque<_> = self.member.repeats().collect();
+        let mut is_working = false;
         let shared = self.shared.clone();
         let works = works(&shared);
         tokio::pin!(works);
         loop {
-            let said = loop {
-                match acts.pop_front() {
-                    Some(Act::Say(message)) => {
-                        self.counts(&message);
-                        if outgoing.send(message).await.is_err() {
-                            break Err(Closed);
-                        }
-                    }
-                    Some(Act::Work) => {
-                        acts.push_front(Act::Work);
-                        break Ok(true);
-                    }
-                    None => break Ok(false),
+            while !is_working && let Some(message) = waiting.pop_front() {
+                self.counts(&message);
+                is_working = begins_work(&message);
+                if outgoing.send(message).await.is_err() {
+                    return End::Lost;
                 }
-            };
-            let Ok(is_working) = said else { return End::Lost };
+            }
             // All branches are cancel-safe; work goes on where it was.
             tokio::select! {
                 () = &mut works, if is_working => {
-                    acts.pop_front();
+                    is_working = false;
                     works.set(self::works(&shared));
                 }
-                _ = beats.tick() => acts.push_front(Act::Say(ToServer::Heartbeat)),
+                _ = beats.tick() => {
+                    if outgoing.send(ToServer::Heartbeat).await.is_err() {
+                        return End::Lost;
+                    }
+                }
                 message = incoming.next() => match message {
-                    Ok(Some(message)) => acts.extend(self.hears(message)),
+                    Ok(Some(message)) => waiting.extend(self.hears(message)),
                     Ok(None) | Err(_) => return End::Lost,
                 },
                 order = self.orders.recv() => match order {
                     Some(Order::Suffer { place, trouble }) => {
-                        acts.extend(self.member.suffers(&place, trouble).map(Act::Say));
+                        waiting.extend(self.member.suffers(&place, trouble));
                     }
-                    Some(Order::Recover { place }) => {
-                        acts.extend(self.member.recovers(&place).map(Act::Say));
-                    }
+                    Some(Order::Recover { place }) => waiting.extend(self.member.recovers(&place)),
                     Some(Order::Leave) => return End::Left,
                     Some(Order::ComeBack) => {}
                     None => return End::SwarmIsGone,
@@ -161,7 +155,7 @@ impl Agent {
         }
     }
 
-    fn hears(&mut self, message: ToAgent) -> Vec<Act> {
+    fn hears(&mut self, message: ToAgent) -> Vec<ToServer> {
         let message = match message {
             ToAgent::Snapshot { commit, snapshot } => {
                 ToAgent::Snapshot { commit, snapshot: self.shared.share(snapshot) }
@@ -196,6 +190,11 @@ impl Agent {
     fn pause(&self) -> Duration {
         PAUSE + PAUSE.mul_f64((self.instance.0 % 1000) as f64 / 1000.0)
     }
+}
+
+/// Between the beginning of an apply and its end is the work.
+fn begins_work(message: &ToServer) -> bool {
+    matches!(message, ToServer::Record(record) if matches!(record.fact, Fact::Began { .. }))
 }
 
 /// Takes the time of one apply, and longer while the swarm is held.

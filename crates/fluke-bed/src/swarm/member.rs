@@ -1,6 +1,6 @@
 //! One simulated host with its agent: what it says to what it hears. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fluke_model::id::{CommitId, Hash256, InstructionId};
@@ -41,14 +41,6 @@ impl Trouble {
     }
 }
 
-/// What a member does next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Act {
-    Say(ToServer),
-    /// Takes the time that an apply takes.
-    Work,
-}
-
 /// A simulated host: everything is as it should be, but for its troubles.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -56,7 +48,10 @@ pub(super) struct Member {
     /// By `task/kind.step`.
     troubles: BTreeMap<String, Trouble>,
     held: Option<Held>,
+    /// How many there were so far.
     records: u64,
+    /// Those that the server has not acknowledged.
+    journal: VecDeque<Record>,
 }
 
 #[derive(Debug)]
@@ -69,7 +64,7 @@ struct Held {
 
 impl Member {
     pub(super) fn new(fate: Fate) -> Self {
-        Self { fate, troubles: BTreeMap::new(), held: None, records: 0 }
+        Self { fate, troubles: BTreeMap::new(), held: None, records: 0, journal: VecDeque::new() }
     }
 
     /// The snapshot that it holds, for its hello. What was said is said anew in a new session.
@@ -79,8 +74,13 @@ impl Member {
         Some(held.snapshot.hash())
     }
 
+    /// What is said again in a new session.
+    pub(super) fn repeats(&self) -> impl Iterator<Item = ToServer> + '_ {
+        self.journal.iter().cloned().map(ToServer::Record)
+    }
+
     /// Answers one message.
-    pub(super) fn hears(&mut self, message: ToAgent, now: Timestamp) -> Vec<Act> {
+    pub(super) fn hears(&mut self, message: ToAgent, now: Timestamp) -> Vec<ToServer> {
         match message {
             ToAgent::Snapshot { commit, snapshot } => {
                 self.takes(commit, snapshot);
@@ -92,7 +92,11 @@ impl Member {
             ToAgent::Apply { instruction, snapshot, steps, trigger } => {
                 self.applies(instruction, snapshot, &steps, &trigger, now)
             }
-            ToAgent::Welcome(_) | ToAgent::Heartbeat | ToAgent::Ack { .. } => Vec::new(),
+            ToAgent::Ack { record } => {
+                self.journal.retain(|kept| kept.id > record);
+                Vec::new()
+            }
+            ToAgent::Welcome(_) | ToAgent::Heartbeat => Vec::new(),
         }
     }
 
@@ -138,7 +142,12 @@ impl Member {
         trouble.map_or(Verdict::Satisfied, Trouble::verdict)
     }
 
-    fn checks(&mut self, instruction: InstructionId, of: Hash256, steps: Scope) -> Option<Act> {
+    fn checks(
+        &mut self,
+        instruction: InstructionId,
+        of: Hash256,
+        steps: Scope,
+    ) -> Option<ToServer> {
         let held = self.held.as_ref().filter(|held| held.snapshot.hash() == of)?;
         let steps = match steps {
             Scope::All => (0..held.snapshot.step_count() as u32).map(StepIndex).collect(),
@@ -154,7 +163,7 @@ impl Member {
         }
         let checked = steps.len() as u32;
         self.has_said(&changes);
-        Some(Act::Say(ToServer::Checked(Checked { instruction, snapshot: of, changes, checked })))
+        Some(ToServer::Checked(Checked { instruction, snapshot: of, changes, checked }))
     }
 
     fn has_said(&mut self, changes: &[StepReport]) {
@@ -171,22 +180,22 @@ impl Member {
         steps: &[StepIndex],
         trigger: &Trigger,
         now: Timestamp,
-    ) -> Vec<Act> {
-        let mut acts = Vec::new();
+    ) -> Vec<ToServer> {
+        let mut told = Vec::new();
         for index in steps {
-            let Some((began, ended)) = self.applies_one(of, *index) else { continue };
-            for (fact, works) in [(began, true), (ended, false)] {
+            let facts = self.applies_one(of, *index).into_iter().flatten();
+            for fact in facts {
                 let record = self.record(instruction, *index, trigger, now, fact);
-                acts.extend(record.map(ToServer::Record).map(Act::Say));
-                acts.extend(works.then_some(Act::Work));
+                self.journal.extend(record.clone());
+                told.extend(record.map(ToServer::Record));
             }
         }
-        acts.push(Act::Say(ToServer::Finished { instruction }));
-        acts
+        told.push(ToServer::Finished { instruction });
+        told
     }
 
     /// How the apply of a step begins and ends.
-    fn applies_one(&mut self, of: Hash256, index: StepIndex) -> Option<(Fact, Fact)> {
+    fn applies_one(&mut self, of: Hash256, index: StepIndex) -> Option<[Fact; 2]> {
         let held = self.held.as_ref().filter(|held| held.snapshot.hash() == of)?;
         let (task, step) = held.snapshot.step(index)?;
         let place = place(&held.snapshot.tasks()[task], step);
@@ -204,7 +213,7 @@ impl Member {
             let satisfied = StepReport { step: index, verdict: Verdict::Satisfied };
             self.has_said(&[satisfied]);
         }
-        Some((Fact::Began { reason }, ended))
+        Some([Fact::Began { reason }, ended])
     }
 
     fn record(

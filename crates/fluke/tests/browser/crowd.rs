@@ -1,11 +1,11 @@
 //! Ten thousand agents: the page is there at once, and stays quick.
 
 use fluke_bed::Repository;
-use fluke_bed::swarm::{Swarm, SwarmOptions, Trouble};
+use fluke_bed::swarm::{Swarm, SwarmError, SwarmOptions, Trouble};
 use fluke_model::verdict::Drift;
 use serde::Deserialize;
 
-use super::driver::{Page, visitor};
+use super::driver::{Page, can_run, skip, visitor};
 use super::stage::{MANIFEST, target};
 use crate::stories::support::TOKEN;
 use crate::stories::support::program::ServerProgram;
@@ -17,6 +17,7 @@ const FILTER: f64 = 100.0;
 /// Whatever else the machine does can only make a page slower: what it takes is the quickest of so
 /// many times.
 const TIMES: usize = 5;
+const MOST_TIMES: usize = 20;
 
 /// Notes when the first agents have been painted.
 const WATCH: &str = "new MutationObserver((_, watch) => {
@@ -42,6 +43,16 @@ struct Paints {
     first: f64,
     /// The agents that are wrong.
     agents: f64,
+    /// How long the server took to tell of them.
+    server: f64,
+}
+
+impl Paints {
+    /// Until agents are seen. A server that was built for debugging takes many times longer to tell
+    /// of ten thousand: its time is left out.
+    fn agents(self) -> f64 {
+        if cfg!(debug_assertions) { self.agents - self.server } else { self.agents }
+    }
 }
 
 fn quickest(times: impl IntoIterator<Item = f64>) -> f64 {
@@ -56,7 +67,11 @@ struct Crowd {
 }
 
 impl Crowd {
-    async fn gather() -> Self {
+    /// None where there is no Chromium to see it, or a process may not have that many connections.
+    async fn gather() -> Option<Self> {
+        if !can_run() {
+            return None;
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let repository = Repository::new(folder.path().join("repository"));
         repository.commit("What hosts should be", &[("site.fluke.hcl", MANIFEST)]);
@@ -67,8 +82,16 @@ impl Crowd {
         );
         let server = ServerProgram::start(folder.path(), &body, &[]);
         let mut swarm = Swarm::new(SwarmOptions::to(target(&server.grpc)));
-        swarm.join(MANY).await.expect("everybody gets in");
-        Self { _folder: folder, server, swarm }
+        match swarm.join(MANY).await {
+            Err(error @ SwarmError::TooFewFiles { .. }) => {
+                skip(&error.to_string());
+                None
+            }
+            joined => {
+                joined.expect("everybody gets in");
+                Some(Self { _folder: folder, server, swarm })
+            }
+        }
     }
 }
 
@@ -79,6 +102,9 @@ async fn paints(page: &Page) -> Paints {
         "({
             first: performance.getEntriesByName('first-contentful-paint')[0].startTime,
             agents: window.paintedAt,
+            server: performance.getEntriesByType('resource')
+                .filter((it) => it.name.includes('/api/v1/agents'))
+                .map((it) => it.responseEnd - it.requestStart)[0],
         })",
     )
     .await
@@ -87,7 +113,7 @@ async fn paints(page: &Page) -> Paints {
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "the figures are there to be read")]
 async fn ten_thousand_agents_are_seen_at_once_and_narrowed_at_once() {
-    let crowd = Crowd::gather().await;
+    let Some(crowd) = Crowd::gather().await else { return };
     let Some(page) = visitor(&crowd.server.http).await else { return };
     page.before_each_document(WATCH).await;
     page.goes_to("/").await;
@@ -98,14 +124,16 @@ async fn ten_thousand_agents_are_seen_at_once_and_narrowed_at_once() {
     .await;
     page.screenshot("crowd").await;
 
-    let mut seen = Vec::new();
-    for _ in 0..TIMES {
+    let mut seen: Vec<Paints> = Vec::new();
+    let agents = |seen: &[Paints]| quickest(seen.iter().map(|paints| paints.agents()));
+    while seen.len() < TIMES || (agents(&seen) > FIRST_PAINT && seen.len() < MOST_TIMES) {
         seen.push(paints(&page).await);
     }
     let first = quickest(seen.iter().map(|paints| paints.first));
-    let agents = quickest(seen.iter().map(|paints| paints.agents));
+    let agents = agents(&seen);
     println!("first paint {first:.0} ms, agents painted {agents:.0} ms: {seen:?}");
     assert!(first < FIRST_PAINT, "the first paint comes after {first} ms");
+    assert!(agents < FIRST_PAINT, "agents are painted after {agents} ms");
 
     let in_document: usize = page.evaluate("document.querySelectorAll('.row').length").await;
     assert!(in_document < 200, "{in_document} rows are in the document");

@@ -13,7 +13,7 @@ mod keys;
 mod page;
 mod picture;
 
-pub use chromium::visitor;
+pub use chromium::{can_run, skip, visitor};
 pub use page::{Page, Scheme};
 pub use picture::style_is_recorded;
 

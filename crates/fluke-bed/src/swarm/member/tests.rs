@@ -45,11 +45,11 @@ fn check(member: &mut Member, snapshot: &Snapshot) -> Vec<StepReport> {
         steps: Scope::All,
     };
     match &member.hears(message, NOW)[..] {
-        [Act::Say(ToServer::Checked(checked))] => {
+        [ToServer::Checked(checked)] => {
             assert_eq!(checked.checked, 2);
             checked.changes.clone()
         }
-        acts => panic!("{acts:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -93,20 +93,20 @@ fn an_apply_is_told_from_its_beginning_to_its_end() {
             steps: vec![StepIndex(0)],
             trigger: Trigger::Poll,
         };
-        let acts = member.hears(message, NOW);
-        let [
-            Act::Say(ToServer::Record(began)),
-            Act::Work,
-            Act::Say(ToServer::Record(ended)),
-            Act::Say(ToServer::Finished { .. }),
-        ] = &acts[..]
+        let told = member.hears(message, NOW);
+        let [ToServer::Record(began), ToServer::Record(ended), ToServer::Finished { .. }] =
+            &told[..]
         else {
-            panic!("{acts:?}");
+            panic!("{told:?}");
         };
         assert_eq!(began.fact, Fact::Began { reason: "gone".into() });
         assert!(matches!(ended.fact, Fact::Ended { outcome: how, .. } if how == outcome));
         assert_eq!((began.id, ended.id), (RecordId(1), RecordId(2)));
         assert_eq!(member.troubles.len(), left);
+
+        assert_eq!(member.repeats().count(), 2, "nothing is acknowledged yet");
+        member.hears(ToAgent::Ack { record: RecordId(1) }, NOW);
+        assert_eq!(member.repeats().collect::<Vec<_>>(), [ToServer::Record(ended.clone())]);
     }
 }
 

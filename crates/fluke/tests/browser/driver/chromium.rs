@@ -1,6 +1,6 @@
 //! The one Chromium of this process, and the people who look at pages with it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
@@ -70,15 +70,14 @@ pub struct Visitor {
     _seat: OwnedSemaphorePermit,
 }
 
+/// Whether there is a browser to tell stories in; says why not.
+pub fn can_run() -> bool {
+    browser().inspect_err(|why| skip(why)).is_ok()
+}
+
 /// Somebody who looks at `http://{address}/…`; none where there is no Chromium.
 pub async fn visitor(address: impl std::fmt::Display) -> Option<Page> {
-    let browser = match browser() {
-        Ok(browser) => browser,
-        Err(why) => {
-            skip(&why);
-            return None;
-        }
-    };
+    let browser = browser().inspect_err(|why| skip(why)).ok()?;
     let seat = browser.seats.clone().acquire_owned().await.expect("a seat");
     let context = browser
         .connection
@@ -140,12 +139,8 @@ fn start() -> Result<Browser, String> {
 fn find() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let folders: Vec<_> = std::env::split_paths(&folders).collect();
-    let found = |name: &&str| folders.iter().map(|it| it.join(name)).find(|it| is_there(it));
-    PROGRAMS.iter().find_map(|name| found(&name))
-}
-
-fn is_there(path: &Path) -> bool {
-    path.is_file()
+    let mut places = PROGRAMS.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    places.find(|path| path.is_file())
 }
 
 /// Says why a story does not run; with `CI` set that is a failure.

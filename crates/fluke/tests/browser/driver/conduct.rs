@@ -32,7 +32,8 @@ impl Conduct {
         lock(&self.complaints).clone()
     }
 
-    pub fn forgive(&self) {
+    pub fn forget(&self) {
+        *lock(&self.requests) = Default::default();
         lock(&self.complaints).clear();
     }
 

@@ -307,16 +307,22 @@ impl Page {
         self.conduct.requests()
     }
 
-    /// The story expects that the console was complained to: of this, and nothing else.
-    pub fn forgives(&self, words: &[&str]) {
+    /// What a page must not do and did: requests to others, complaints in the console.
+    pub fn misconduct(&self) -> Vec<String> {
         self.answers();
+        let strangers = self.strangers().into_iter().map(|url| format!("it asked for {url}"));
         let complaints = self.conduct.complaints();
-        let others: Vec<_> = complaints
-            .iter()
-            .filter(|complaint| !words.iter().any(|it| complaint.contains(it)))
-            .collect();
-        assert!(others.is_empty(), "the console was complained to: {others:#?}");
-        self.conduct.forgive();
+        strangers
+            .chain(complaints.into_iter().map(|said| format!("it complained: {said}")))
+            .collect()
+    }
+
+    /// The story provoked misconduct: this, and nothing else.
+    pub fn forgives(&self, words: &[&str]) {
+        let mut others = self.misconduct();
+        others.retain(|found| !words.iter().any(|it| found.contains(it)));
+        assert!(others.is_empty(), "the page does not behave: {others:#?}");
+        self.conduct.forget();
     }
 
     /// For the one who reads why a story failed.
@@ -342,16 +348,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.answers();
-        }
+        let misconduct = if std::thread::panicking() { Vec::new() } else { self.misconduct() };
         self.connection.forget(&self.session);
-        if std::thread::panicking() {
-            return;
-        }
-        let strangers = self.strangers();
-        assert!(strangers.is_empty(), "requests to others than {}: {strangers:#?}", self.origin);
-        let complaints = self.conduct.complaints();
-        assert!(complaints.is_empty(), "the console was complained to: {complaints:#?}");
+        assert!(misconduct.is_empty(), "the page does not behave: {misconduct:#?}");
     }
 }
