@@ -4,14 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use fluke_model::api::{ReconcileAccepted, ReconcileRequest};
+use fluke_model::id::AgentName;
 use fluke_model::secret::Secret;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod address;
 pub mod changes;
 pub mod error;
+pub mod feed;
+pub mod listing;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +47,17 @@ pub struct Access {
     pub token: Option<Secret>,
     /// Certificates to trust besides the system's, as PEM.
     pub ca_file: Option<std::path::PathBuf>,
+}
+
+/// What is asked of `POST reconcile`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Wish {
+    /// What to put right.
+    #[serde(flatten)]
+    pub request: ReconcileRequest,
+    /// A task on this agent only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
 }
 
 impl Access {
@@ -108,20 +123,26 @@ impl Client {
     }
 
     /// Asks for a reconcile.
-    pub async fn reconcile(
-        &self,
-        wish: &ReconcileRequest,
-    ) -> Result<ReconcileAccepted, ClientError> {
+    pub async fn reconcile(&self, wish: &Wish) -> Result<ReconcileAccepted, ClientError> {
         let request = self.http.request(Method::POST, self.url(&["reconcile"])).json(wish);
         let answer = self.send(request.timeout(ANSWER)).await?;
         let text = self.read(answer).await?;
         self.value(&text)
     }
 
-    /// Opens the stream of changes.
-    async fn stream(&self) -> Result<Response, ClientError> {
+    /// Opens the stream of changes, with the events behind `last` first.
+    async fn stream(&self, last: Option<&str>) -> Result<Response, ClientError> {
         let request = self.http.request(Method::GET, self.url(&["stream"]));
+        let request = match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        };
         self.send(request.header("accept", "text/event-stream")).await
+    }
+
+    /// A stream has no end of its own.
+    fn ended(&self) -> ClientError {
+        ClientError::Lost { server: self.server.to_string(), source: "it was closed".into() }
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {

@@ -6,6 +6,7 @@ use terminal_size::terminal_size_of;
 
 use crate::cli::Colour;
 use crate::failure::{Failure, writing};
+use crate::terminal::Size;
 
 /// How text is laid out and coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +33,11 @@ impl Style {
     /// Whether a person is looking, so that things may move.
     pub fn is_terminal(&self) -> bool {
         self.width.is_some()
+    }
+
+    /// How much room there is; in a pipe as much as on an old terminal.
+    pub fn size(&self) -> Size {
+        Size { width: self.width.unwrap_or(80), height: self.height.unwrap_or(24) }
     }
 
     fn of(stream: &(impl IsTerminal + std::os::fd::AsFd), colour: Colour) -> Self {

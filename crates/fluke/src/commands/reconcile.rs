@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout};
 use super::Printing;
 use super::describe::{missing_agent, missing_task};
 use crate::cli::{Format, Global, Reconcile, ReconcileArgs};
-use crate::client::Client;
 use crate::client::changes::Changes;
 use crate::client::error::ClientError;
+use crate::client::{Client, Wish};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::screen::{self, Style};
@@ -29,7 +29,8 @@ pub async fn run(args: ReconcileArgs, global: &Global) -> Result<(), Failure> {
     let client = super::client(global)?;
     let printing = Printing::of(global);
     // Listening starts before asking, so that nothing is missed.
-    let changes = (!args.no_wait).then(|| Changes::follow(client.clone()));
+    let changes =
+        (!args.no_wait).then(|| Changes::follow(client.clone(), |kind| kind == "reconcile"));
     let wish = wish(&args.what);
     let id = match client.reconcile(&wish).await {
         Ok(accepted) => accepted.id,
@@ -44,13 +45,17 @@ pub async fn run(args: ReconcileArgs, global: &Global) -> Result<(), Failure> {
     }
 }
 
-fn wish(what: &Reconcile) -> ReconcileRequest {
+fn wish(what: &Reconcile) -> Wish {
     let (scope, name) = match what {
         Reconcile::All => (ReconcileScope::All, None),
         Reconcile::Agent { name } => (ReconcileScope::Agent, Some(name.to_string())),
-        Reconcile::Task { name } => (ReconcileScope::Task, Some(name.to_string())),
+        Reconcile::Task { name, .. } => (ReconcileScope::Task, Some(name.to_string())),
     };
-    ReconcileRequest { scope, name, by: Some(who()) }
+    let agent = match what {
+        Reconcile::Task { agent, .. } => agent.clone(),
+        Reconcile::All | Reconcile::Agent { .. } => None,
+    };
+    Wish { request: ReconcileRequest { scope, name, by: Some(who()) }, agent }
 }
 
 /// `user@host`, for the event.
@@ -65,7 +70,7 @@ async fn explain(error: ClientError, client: &Client, what: &Reconcile) -> Failu
     match what {
         Reconcile::All => error.into(),
         Reconcile::Agent { name } => missing_agent(error, client, name.as_str()).await,
-        Reconcile::Task { name } => missing_task(error, client, name.as_str()).await,
+        Reconcile::Task { name, .. } => missing_task(error, client, name.as_str()).await,
     }
 }
 
