@@ -98,6 +98,15 @@ pub fn shown_width(line: &str) -> usize {
     pieces(line).map(room).sum()
 }
 
+/// A line without its colours.
+pub fn plain(line: &str) -> String {
+    let shown = |piece| match piece {
+        Piece::Colour(_) => None,
+        Piece::Shown(c, _) => Some(c),
+    };
+    pieces(line).filter_map(shown).collect()
+}
+
 /// The part of a coloured line that fits, with `…` in place of its end.
 pub fn clip(line: &str, width: usize) -> String {
     if shown_width(line) <= width {

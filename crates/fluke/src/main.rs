@@ -21,6 +21,7 @@ mod screen;
 mod suggest;
 mod table;
 mod terminal;
+mod top;
 mod view;
 mod when;
 

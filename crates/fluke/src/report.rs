@@ -88,7 +88,16 @@ impl Report {
             let gap = " ".repeat(widest - name.width() + 2);
             let name = Paint::Dim.on(name, self.style.colours);
             let value = sanitise::line(value.as_ref());
-            self.push(indent, &format!("{name}{gap}{value}"));
+            let room = self
+                .style
+                .width
+                .map_or(usize::MAX, |width| width.saturating_sub(indent + widest + 2).max(widest));
+            for (at, part) in fit::fold(&value, room).iter().enumerate() {
+                let name = if at == 0 { format!("{name}{gap}") } else { " ".repeat(widest + 2) };
+                let line = format!("{}{name}{part}", " ".repeat(indent));
+                self.text.push_str(line.trim_end());
+                self.text.push('\n');
+            }
         }
     }
 

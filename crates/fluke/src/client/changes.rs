@@ -60,10 +60,8 @@ impl Changes {
                 },
             };
             match heard {
-                Heard::Lost(error) => {
-                    self.due = None;
-                    return Change::Lost(error);
-                }
+                // A reason to look stays one.
+                Heard::Lost(error) => return Change::Lost(error),
                 Heard::Message(message)
                     if message.kind != "lagged" && !(self.concerns)(&message.kind) => {}
                 Heard::Connected | Heard::Message(_) => {

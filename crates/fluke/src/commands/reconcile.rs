@@ -59,7 +59,7 @@ fn wish(what: &Reconcile) -> Wish {
 }
 
 /// `user@host`, for the event.
-fn who() -> String {
+pub fn who() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).ok().flatten();
     let user = user.map_or_else(|| nix::unistd::Uid::current().to_string(), |user| user.name);
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
@@ -116,7 +116,7 @@ impl<'a> Follower<'a> {
                     heard = Instant::now();
                     self.show(&progress)?;
                     if progress.done {
-                        let _ = self.drawn.erase();
+                        let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
                         return Ok((json, progress));
                     }
                 }
@@ -155,7 +155,7 @@ impl<'a> Follower<'a> {
     }
 
     fn lost(&mut self, error: ClientError) -> Failure {
-        let _ = self.drawn.erase();
+        let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
         if error.is_not_found() {
             let what = format!(
                 "the server does not know reconcile {} any more: was it restarted?",

@@ -99,7 +99,8 @@ pub fn changed_agents(old: &[Agent], new: &[Agent], now: Timestamp) -> Table {
 /// The status of what is no longer in a list.
 const GONE: &str = "gone";
 
-fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
+/// The fields of one agent.
+pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
     let tasks = agent.tasks;
     let painted_count = |count: u32, paint| match count {
         0 => Cell::painted("0", Paint::Dim),

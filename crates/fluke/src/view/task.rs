@@ -99,7 +99,7 @@ fn problems<'a>(drift: &[&'a DriftEntry]) -> Vec<Problem<'a>> {
             agents: Vec::new(),
         });
         problem.agents.push(entry.agent.as_str());
-        problem.since = problem.since.min(entry.since).or(entry.since);
+        problem.since = [problem.since, entry.since].into_iter().flatten().min();
     }
     let mut problems: Vec<Problem<'a>> = problems.into_values().collect();
     problems.sort_by_key(|problem| {
