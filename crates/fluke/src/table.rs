@@ -164,6 +164,15 @@ impl Table {
                 };
             }
         }
+        // Telling one below may have made room for another that was left out before it.
+        for &at in expendable.iter().rev().filter(|at| natural[**at] > 0) {
+            if places[at] == Place::LeftOut {
+                places[at] = Place::Wide(least(at));
+                if total(&places) > room {
+                    places[at] = Place::LeftOut;
+                }
+            }
+        }
         // What is left over goes to the most important first.
         for at in std::iter::once(0).chain(expendable.into_iter().rev()) {
             let spare = room.saturating_sub(total(&places));

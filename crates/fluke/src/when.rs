@@ -17,7 +17,12 @@ pub fn before(now: Timestamp, passed: Duration) -> Timestamp {
 /// `3m ago`, or `in 40s` for what is still to come.
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     if then > now {
-        return format!("in {}", coarse(then.since(now)));
+        let left = then.since(now);
+        return if left < Duration::from_secs(1) {
+            "now".into()
+        } else {
+            format!("in {}", coarse(left))
+        };
     }
     match now.since(then) {
         recent if recent < Duration::from_secs(1) => "just now".to_string(),

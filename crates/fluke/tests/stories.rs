@@ -16,4 +16,5 @@ mod stories {
     mod restarts;
     mod succession;
     mod support;
+    mod terminal;
 }

@@ -126,7 +126,9 @@ impl Top {
 
     /// Agents, drift and what happened, one below the other.
     fn panes(&mut self, style: Style, room: usize, now: Timestamp) -> Vec<String> {
-        let others = if room < ROOM_FOR_PANES { 0 } else { room / 2 };
+        // Half of it, or what a short list of agents leaves.
+        let spare = room.saturating_sub(self.order.len() + 2);
+        let others = if room < ROOM_FOR_PANES { 0 } else { spare.max(room / 2) };
         let below = self.below(style, others, now);
         let mut lines = self.agents(style, room - below.len(), now);
         lines.resize(room - below.len(), String::new());
@@ -203,7 +205,7 @@ impl Top {
             Column::name("", 0, 12),
             Column::name("", 0, 16),
             Column::cut("", 4, 19),
-            Column::cut("", 3, 7),
+            Column::cut("", 3, 8),
             Column::cut("", 2, 12),
         ]);
         for entry in drift.iter().take(rows) {
@@ -226,7 +228,7 @@ impl Top {
     fn events(&self, style: Style, room: usize, now: Timestamp) -> Vec<String> {
         let mut lines = vec![title("events", style)];
         let mut table = Table::untitled(&[
-            Column::new("").wide(7),
+            Column::new("").wide(8),
             Column::new(""),
             Column::name("", 1, 12),
             Column::name("", 2, 12),

@@ -217,14 +217,13 @@ fn outlook(agent: &Agent, task: &AgentTask, step: &AgentStep, now: Timestamp) ->
             ),
             by_hand,
         ),
-        (_, Some(retry)) => (
-            format!(
-                "it failed {} in a row, and is tried again {}",
-                count(task.failures as usize, "time"),
-                ago(retry, now)
-            ),
-            by_hand,
-        ),
+        (_, Some(retry)) => {
+            let often = match task.failures {
+                1 => String::new(),
+                times => format!(" {times} times in a row"),
+            };
+            (format!("it failed{often}, and is tried again {}", ago(retry, now)), by_hand)
+        }
         (StepStatus::Drifted, None) => match unsure_before(task, step) {
             Some(unsure) => (
                 format!("it waits for {}, whose check cannot tell; mend that first", unsure.step),
