@@ -130,11 +130,28 @@ impl Page for Get {
             }
             Get::Source => return Ok(None),
         };
-        Ok(Some(table.render(Style::default(), 0)))
+        let news = match table.is_empty() {
+            true => String::new(),
+            false => table.render(Style::default(), 0),
+        };
+        Ok(Some(match self.is_empty(new, client)? {
+            true => news + &self.table(fetched, client, Style::default(), now)?,
+            false => news,
+        }))
     }
 }
 
 impl Get {
+    /// Whether nothing is left of the list.
+    fn is_empty(&self, json: &str, client: &Client) -> Result<bool, ClientError> {
+        Ok(match self {
+            Get::Agents(_) => client.value::<Agents>(json)?.agents.is_empty(),
+            Get::Drift(_) => client.value::<DriftList>(json)?.drift.is_empty(),
+            Get::Tasks(_) => client.value::<Tasks>(json)?.tasks.is_empty(),
+            Get::Events(_) | Get::Source => false,
+        })
+    }
+
     async fn fetch_list(&self, client: &Client) -> Result<String, ClientError> {
         match self {
             Get::Agents(args) => client.list(&agents(args), |_| true).await,
