@@ -136,7 +136,7 @@ impl<'a> Follower<'a> {
     /// A moving picture for a person; for a log, a line for each agent that is done.
     fn show(&mut self, progress: &ReconcileProgress) -> Result<(), Failure> {
         let style = Style::of_stderr(self.printing.colour);
-        if style.is_terminal() {
+        if style.can_move() {
             // Losing the picture is no reason to lose the result.
             let _ = self.drawn.draw(&view::progress(progress, style, when::now()), style);
             return Ok(());

@@ -43,10 +43,12 @@ const WAITING: usize = 1024;
 pub async fn run(global: &Global) -> Result<(), Failure> {
     let style = Style::of_stdout(global.colour);
     let client = super::client(global)?;
-    if !style.is_terminal() {
-        return Err(Failure::new("`fluke top` draws on a terminal, and this is none")
-            .help("in a pipe, use `fluke get agents -w` or `fluke events -f`")
-            .usage(true));
+    if !style.can_move() {
+        return Err(Failure::new(
+            "`fluke top` draws on a terminal, and this is none (or a dumb one)",
+        )
+        .help("in a pipe, use `fluke get agents -w` or `fluke events -f`")
+        .usage(true));
     }
     // What is wrong from the start is better told on a terminal that is not taken.
     let source: Source = client.get(&["source"]).await?;

@@ -37,7 +37,7 @@ pub async fn watch<P: Page>(client: &Client, page: &P, printing: Printing) -> Re
         Ok(fetched) => fetched,
         Err(error) => return Err(page.explain(error, client).await),
     };
-    match printing.style().is_terminal() {
+    match printing.style().can_move() {
         true => Watch { client, page, printing, fetched, trouble: None }.draw(changes).await,
         false => append(client, page, printing, changes, fetched).await,
     }
