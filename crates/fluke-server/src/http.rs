@@ -7,6 +7,7 @@ mod api;
 pub mod auth;
 mod health;
 mod metrics;
+mod openapi;
 mod problem;
 mod query;
 mod serve;
@@ -16,6 +17,7 @@ mod stream;
 mod webhook;
 
 use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use fluke_model::api as model;
 use fluke_model::policy::Policy;
+use futures_util::FutureExt;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use tokio::sync::{Semaphore, watch};
@@ -41,8 +44,10 @@ use crate::source::Desired;
 use crate::strikes::Strikes;
 use crate::webhook::Push;
 use auth::{Access, ApiTokens};
+use openapi::calls;
 use problem::Problem;
 use serve::Connection;
+use stream::hub::{Hub, World};
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -55,6 +60,10 @@ const MAX_WEBHOOKS: usize = 16;
 const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
 const MAX_STREAMS: usize = 256;
+/// Of path and query together.
+const MAX_URI: usize = 8 << 10;
+/// Of all headers together.
+const MAX_HEADERS: usize = 16 << 10;
 /// For one answer to begin.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -97,14 +106,24 @@ struct Shared {
     waiting: Semaphore,
     complaints: Complaints,
     streams: Arc<Semaphore>,
+    world: World,
+    hub: Hub,
     /// Answers by the first digit of their status.
     answers: [AtomicU64; 6],
 }
 
 impl App {
-    /// Ready to be served.
+    /// Ready to be served. Must be called within a runtime: it begins to follow changes.
     pub fn new(parts: Parts) -> Self {
+        let world = World {
+            registry: parts.registry.clone(),
+            reconciles: parts.reconciles.clone(),
+            source: parts.source.clone(),
+            events: parts.events.clone(),
+        };
         Self(Arc::new(Shared {
+            hub: Hub::start(world.clone(), &parts.changes),
+            world,
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
@@ -129,6 +148,15 @@ pub(crate) struct Route {
     pub method: MethodFilter,
     pub access: Access,
     handler: fn(MethodFilter) -> MethodRouter<App>,
+    /// What it says of itself in the OpenAPI document; pages for people say nothing.
+    about: Option<fn(&mut openapi::Call<'_>)>,
+}
+
+impl Route {
+    const fn says(mut self, about: fn(&mut openapi::Call<'_>)) -> Self {
+        self.about = Some(about);
+        self
+    }
 }
 
 const GET: MethodFilter = MethodFilter::GET;
@@ -140,25 +168,36 @@ const fn route(
     access: Access,
     handler: fn(MethodFilter) -> MethodRouter<App>,
 ) -> Route {
-    Route { path, method, access, handler }
+    Route { path, method, access, handler, about: None }
 }
 
 /// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
 pub(crate) const ROUTES: &[Route] = &[
-    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
-    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
-    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)),
-    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive)),
-    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents)),
-    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent)),
-    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)),
-    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task)),
-    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)),
-    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events)),
-    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source)),
-    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile)),
-    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress)),
-    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve)),
+    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)).says(calls::healthz),
+    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)).says(calls::readyz),
+    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)).says(calls::metrics),
+    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive))
+        .says(calls::webhook),
+    route(GET, "/api/v1/openapi.json", Access::Open, |method| on(method, openapi::serve))
+        .says(calls::openapi),
+    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents))
+        .says(calls::agents),
+    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent))
+        .says(calls::agent),
+    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)).says(calls::tasks),
+    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task))
+        .says(calls::task),
+    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)).says(calls::drift),
+    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events))
+        .says(calls::events),
+    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source))
+        .says(calls::source),
+    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile))
+        .says(calls::reconcile),
+    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress))
+        .says(calls::progress),
+    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve))
+        .says(calls::stream),
 ];
 
 /// Puts [`ROUTES`] together, each behind its guard and all behind the same bounds.
@@ -193,14 +232,23 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::method(&method, &uri)
 }
 
-/// Bounds how many requests are under way, and how long each may take to begin to answer.
+/// Bounds what a request may be, how many are under way, and how long each may take to begin to
+/// answer.
 async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    if let Some(problem) = beyond_bounds(&request) {
+        return problem.into_response();
+    }
     let Ok(_place) = app.0.requests.try_acquire() else {
         return Problem::unavailable("too many requests are under way; try again in a second")
             .into_response();
     };
-    match tokio::time::timeout(ANSWER_WITHIN, next.run(request)).await {
-        Ok(response) => response,
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => {
+            tracing::error!("fluke itself failed on a request; please report it");
+            Problem::internal().into_response()
+        }
         Err(_) => {
             let detail = format!("there was no answer within {} s", ANSWER_WITHIN.as_secs());
             Problem::unavailable(detail).into_response()
@@ -208,9 +256,30 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
     }
 }
 
+/// What is beyond even larger bounds is refused before it gets here, without a word.
+fn beyond_bounds(request: &Request) -> Option<Problem> {
+    let uri = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    let of = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let headers: usize = request.headers().iter().map(of).sum();
+    if uri > MAX_URI {
+        return Some(Problem::uri_too_long(MAX_URI));
+    }
+    (headers > MAX_HEADERS).then(|| Problem::headers_too_large(MAX_HEADERS))
+}
+
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_string();
     let mut response = next.run(request).await;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        // Whatever was added to it on its way stays.
+        let (headers, body) = {
+            let (parts, body) = problem.answer(&path).into_parts();
+            (parts.headers, body)
+        };
+        *response.body_mut() = body;
+        response.headers_mut().extend(headers);
+    }
     let class = usize::from(response.status().as_u16() / 100).min(5);
     app.0.answers[class].fetch_add(1, Ordering::Relaxed);
     for (name, value) in SECURITY_HEADERS {
@@ -235,7 +304,7 @@ fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(error) => {
             tracing::error!("an answer could not be written as JSON: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            Problem::internal().into_response()
         }
     }
 }

@@ -4,11 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use fluke_model::api::{ReconcileAccepted, ReconcileRequest};
-use fluke_model::id::AgentName;
 use fluke_model::secret::Secret;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod address;
@@ -47,17 +45,6 @@ pub struct Access {
     pub token: Option<Secret>,
     /// Certificates to trust besides the system's, as PEM.
     pub ca_file: Option<std::path::PathBuf>,
-}
-
-/// What is asked of `POST reconcile`.
-#[derive(Debug, Clone, Serialize)]
-pub struct Wish {
-    /// What to put right.
-    #[serde(flatten)]
-    pub request: ReconcileRequest,
-    /// A task on this agent only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentName>,
 }
 
 impl Access {
@@ -123,7 +110,10 @@ impl Client {
     }
 
     /// Asks for a reconcile.
-    pub async fn reconcile(&self, wish: &Wish) -> Result<ReconcileAccepted, ClientError> {
+    pub async fn reconcile(
+        &self,
+        wish: &ReconcileRequest,
+    ) -> Result<ReconcileAccepted, ClientError> {
         let request = self.http.request(Method::POST, self.url(&["reconcile"])).json(wish);
         let answer = self.send(request.timeout(ANSWER)).await?;
         let text = self.read(answer).await?;

@@ -88,6 +88,11 @@ impl ApiTokens {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = hashes(tokens);
     }
 
+    /// Whether there are any: then the network must show one.
+    pub fn are_asked_for(&self) -> bool {
+        !self.valid().is_empty()
+    }
+
     fn valid(&self) -> Arc<[SecretDigest]> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

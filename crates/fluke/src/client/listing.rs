@@ -38,18 +38,20 @@ impl Client {
         wanted: impl Fn(&str) -> bool,
     ) -> Result<String, ClientError> {
         let strange = |source| ClientError::Strange { server: self.server().to_string(), source };
-        let (mut left, mut mark, mut all) = (listing.limit, None, Vec::new());
+        let (mut left, mut mark, mut all) = (listing.limit, None::<String>, Vec::new());
         loop {
             let is_first = mark.is_none();
-            let text = self.page(listing, left, mark).await?;
+            let text = self.page(listing, left, mark.clone()).await?;
             let Some(limit) = left else { return Ok(text) };
             let mut page = Page(serde_json::from_str(&text).map_err(strange)?);
             let mut items = page.items(listing.name).map_err(strange)?;
             let come = items.len();
             items.truncate(items.iter().take_while(|item| wanted(item.get())).count());
             let still = limit.saturating_sub(u32::try_from(come).unwrap_or(u32::MAX));
-            mark = page.mark().map_err(strange)?;
-            let is_last = mark.is_none() || still == 0 || come == 0 || items.len() < come;
+            // A page may be empty and not the last; but the place in the list always moves on.
+            let next = page.mark().map_err(strange)?;
+            let is_last = next.is_none() || next == mark || still == 0 || items.len() < come;
+            mark = next;
             if is_first && is_last && items.len() == come {
                 return Ok(text);
             }

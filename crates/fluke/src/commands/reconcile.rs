@@ -5,14 +5,15 @@ use std::io;
 use std::time::Duration;
 
 use fluke_model::api::{ReconcileProgress, ReconcileRequest, ReconcileScope};
+use fluke_model::id::AgentName;
 use tokio::time::{Instant, timeout};
 
 use super::Printing;
 use super::describe::{missing_agent, missing_task};
 use crate::cli::{Format, Global, Reconcile, ReconcileArgs};
+use crate::client::Client;
 use crate::client::changes::Changes;
 use crate::client::error::ClientError;
-use crate::client::{Client, Wish};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::screen::{self, Style};
@@ -45,17 +46,17 @@ pub async fn run(args: ReconcileArgs, global: &Global) -> Result<(), Failure> {
     }
 }
 
-fn wish(what: &Reconcile) -> Wish {
+fn wish(what: &Reconcile) -> ReconcileRequest {
     let (scope, name) = match what {
         Reconcile::All => (ReconcileScope::All, None),
         Reconcile::Agent { name } => (ReconcileScope::Agent, Some(name.to_string())),
         Reconcile::Task { name, .. } => (ReconcileScope::Task, Some(name.to_string())),
     };
     let agent = match what {
-        Reconcile::Task { agent, .. } => agent.clone(),
+        Reconcile::Task { agent, .. } => agent.as_ref().map(ToString::to_string),
         Reconcile::All | Reconcile::Agent { .. } => None,
     };
-    Wish { request: ReconcileRequest { scope, name, by: Some(who()) }, agent }
+    ReconcileRequest { scope, name, agent, seen: None, by: Some(who()) }
 }
 
 /// `user@host`, for the event.
@@ -70,8 +71,17 @@ async fn explain(error: ClientError, client: &Client, what: &Reconcile) -> Failu
     match what {
         Reconcile::All => error.into(),
         Reconcile::Agent { name } => missing_agent(error, client, name.as_str()).await,
+        // Either of the two may be the one that is not known.
+        Reconcile::Task { agent: Some(agent), .. } if is_unknown(client, agent).await => {
+            missing_agent(error, client, agent.as_str()).await
+        }
         Reconcile::Task { name, .. } => missing_task(error, client, name.as_str()).await,
     }
+}
+
+async fn is_unknown(client: &Client, agent: &AgentName) -> bool {
+    let known = client.text(&["agents", agent.as_str()], &[]).await;
+    known.is_err_and(|error| error.is_not_found())
 }
 
 fn print_id(id: &str, printing: Printing) -> Result<(), Failure> {

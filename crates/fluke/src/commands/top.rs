@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::reconcile::who;
 use crate::cli::Global;
+use crate::client::Client;
 use crate::client::error::ClientError;
 use crate::client::feed::{Feed, Heard, Message};
-use crate::client::{Client, Wish};
 use crate::failure::{Failure, writing};
 use crate::screen::Style;
 use crate::terminal::Terminal;
@@ -290,8 +290,9 @@ fn agent(data: &str) -> Option<Update> {
 /// Asks for a reconcile; how far it has come is told by the stream, but for what it said before.
 async fn reconcile(client: Client, name: AgentName, tell: mpsc::Sender<Update>) {
     let (scope, by) = (ReconcileScope::Agent, Some(who()));
-    let request = ReconcileRequest { scope, name: Some(name.to_string()), by };
-    let id = match client.reconcile(&Wish { request, agent: None }).await {
+    let name = Some(name.to_string());
+    let request = ReconcileRequest { scope, name, agent: None, seen: None, by };
+    let id = match client.reconcile(&request).await {
         Ok(accepted) => accepted.id,
         Err(error) => {
             let _ = tell.send(Update::Refused(error.to_string())).await;
