@@ -34,8 +34,9 @@ pub struct Top {
     /// Whether the server takes changes from us, if that is known.
     may_change: Option<bool>,
     filter: String,
-    /// The agents that are shown, what is wrong first.
+    /// The agents that are shown, what is wrong first; in the making until it is needed.
     order: Vec<AgentName>,
+    is_unsorted: bool,
     chosen: Option<AgentName>,
     mode: Mode,
     reconcile: Option<Reconcile>,
@@ -150,7 +151,7 @@ impl Top {
             Update::Connection(connection) => self.connection = connection,
             Update::Agents(agents) => {
                 self.agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
-                self.sort();
+                self.is_unsorted = true;
             }
             Update::Agent(agent) => {
                 let moved = self.agents.get(&agent.name).is_none_or(|known| {
@@ -158,12 +159,12 @@ impl Top {
                 });
                 self.agents.insert(agent.name.clone(), *agent);
                 if moved {
-                    self.sort();
+                    self.is_unsorted = true;
                 }
             }
             Update::Gone(name) => {
                 self.agents.remove(&name);
-                self.sort();
+                self.is_unsorted = true;
             }
             Update::Drift(mut drift) => {
                 fleet::worst_drift_first(&mut drift);
@@ -214,6 +215,7 @@ impl Top {
     /// Does what a key stands for.
     pub fn press(&mut self, key: Key) -> Option<Effect> {
         self.notice = None;
+        self.sort();
         match &self.mode {
             Mode::List => self.press_in_list(key),
             Mode::Filtering => {
@@ -319,11 +321,16 @@ impl Top {
 
     fn set_filter(&mut self, text: String) {
         self.filter = text;
+        self.is_unsorted = true;
         self.sort();
     }
 
     /// Puts the agents that the filter lets through in order, and keeps the chosen one if it can.
+    /// Once for any number of changes: a fleet that comes back is thousands of them.
     fn sort(&mut self) {
+        if !std::mem::take(&mut self.is_unsorted) {
+            return;
+        }
         let filter = Filter::parse(&self.filter);
         let at = self.position();
         let shown = self.agents.values().filter(|agent| filter.lets_through(agent));

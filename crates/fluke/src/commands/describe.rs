@@ -110,6 +110,7 @@ fn missing(what: &str, name: &str, known: Option<Vec<String>>, list: &str) -> Fa
     let help = match suggest::nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None if names.is_empty() => format!("no {what} is known at all yet; `{list}` lists them"),
+        None if names.len() == 1 => format!("the only {what} that is known is `{}`", names[0]),
         None => format!("`{list}` lists all {} that are known", names.len()),
     };
     Failure::new(format!("there is no {what} `{name}`")).help(help)

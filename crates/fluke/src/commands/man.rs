@@ -62,13 +62,13 @@ fn collect(command: &Command, pages: &mut Vec<ManPage>) -> Result<(), Failure> {
 
 fn page(command: &Command) -> Result<ManPage, Failure> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
-    let title = name.to_uppercase();
-    let version = concat!("fluke ", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).title(title).source(version).manual("fluke manual");
-    let mut text = Vec::new();
+    let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone());
+    // No date: the same program makes the same pages.
+    let title = format!(".TH \"{title}\" \"1\" \"\" \"fluke {version}\" \"fluke manual\"\n");
+    let mut text = title.into_bytes();
     let made = man
-        .render_title(&mut text)
-        .and_then(|()| man.render_name_section(&mut text))
+        .render_name_section(&mut text)
         .and_then(|()| man.render_synopsis_section(&mut text))
         .and_then(|()| man.render_description_section(&mut text))
         .and_then(|()| match command.get_subcommands().next() {

@@ -33,6 +33,7 @@ const KEYS: [(&str, &str); 9] = [
 impl Top {
     /// The lines of the whole screen. Remembers how long a page is, for keys that turn it.
     pub fn draw(&mut self, size: Size, colours: bool, now: Timestamp) -> Vec<String> {
+        self.sort();
         let style = Style { colours, width: Some(size.width), height: Some(size.height) };
         let mut lines = self.header(style, now);
         let room = size.height.saturating_sub(lines.len() + 1);

@@ -44,9 +44,8 @@ pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
 
 /// In words: what is in force, why not what should be, what happens next, and what to do.
 fn tell_standing(report: &mut Report, source: &Source, now: Timestamp) {
-    let next = source
-        .next_poll
-        .map_or("no poll is planned".into(), |next| format!("the next poll is {}", ago(next, now)));
+    let next = source.next_poll.map(|next| format!("the next poll is {}", ago(next, now)));
+    let next = next.unwrap_or_default();
     match state(source) {
         State::Good => {
             let since = source.commit_since.map(|since| format!(", since {}", ago(since, now)));

@@ -92,7 +92,9 @@ fn examples(command: &Command) -> String {
 
 fn exit_status(name: &str) -> String {
     let failed = match name {
-        "fluke-reconcile" => "Something failed, or is not as it should be at the end.",
+        name if name.starts_with("fluke-reconcile") => {
+            "Something failed, or is not as it should be at the end."
+        }
         "fluke-validate" => "A manifest or config has an error, or could not be read.",
         "fluke-fmt" => "Something could not be formatted; with --check, something would change.",
         _ => "It failed; standard error says what, why and what to do.",
