@@ -4,14 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fluke_manifest::DEFAULT_GLOB;
-use fluke_model::event::EventKind;
-use fluke_model::id::{AgentName, LabelKey, LabelValue, TaskName};
+use fluke_model::id::{AgentName, LabelKey, LabelValue};
 use fluke_model::label::Labels;
 
+mod asking;
 mod installing;
 #[cfg(test)]
 mod tests;
 
+pub use asking::{
+    AgentsArgs, Describe, DriftArgs, EventsArgs, FollowArgs, Get, Reconcile, ReconcileArgs,
+    TasksArgs,
+};
 pub use installing::{
     Install, InstallAgentArgs, InstallServerArgs, JoinLineArgs, Part, UninstallArgs, UpdateArgs,
 };
@@ -26,6 +30,7 @@ pub use installing::{
     arg_required_else_help = true,
     after_help = "Examples:
   fluke dev                         try fluke on this machine, nothing to set up
+  fluke top                         watch the fleet
   fluke get agents                  how the fleet stands
   fluke describe agent web-01       what is wrong there, and why
   fluke reconcile task certs        put it right now, whatever its policy
@@ -116,6 +121,7 @@ pub enum Command {
     /// Show agents, drift, events, tasks or the source
     #[command(after_help = "Examples:
   fluke get agents -w
+  fluke get agents --status drifted --label role=web
   fluke get drift -o json
   fluke get events --agent web-01 --limit 50")]
     Get {
@@ -123,19 +129,34 @@ pub enum Command {
         #[command(subcommand)]
         what: Get,
     },
-    /// Tell everything about one agent or task, what is wrong first
-    #[command(after_help = "Examples:\n  fluke describe agent web-01\n  fluke describe task certs")]
+    /// Tell why an agent, a task or the source is as it is, and what to do about it
+    #[command(after_help = "Examples:
+  fluke describe agent web-01
+  fluke describe task certs
+  fluke describe source")]
     Describe {
         /// What to tell about.
         #[command(subcommand)]
         what: Describe,
     },
+    /// Show what happened, and follow what happens
+    #[command(after_help = "Examples:
+  fluke events --since 1h
+  fluke events -f
+  fluke events -f --agent web-01 --kind apply_finished -o json")]
+    Events(FollowArgs),
+    /// Watch the fleet on a live dashboard
+    ///
+    /// Agents with what is wrong first, drift with its reasons, recent events. `?` shows the keys.
+    #[command(after_help = "Example:\n  fluke top")]
+    Top,
     /// Put right what is drifted now, whatever the policy says
     ///
     /// Waits, shows progress, and exits 1 if anything failed.
     #[command(after_help = "Examples:
   fluke reconcile all
   fluke reconcile agent web-01
+  fluke reconcile task certs --agent web-01
   fluke reconcile task certs --no-wait")]
     Reconcile(ReconcileArgs),
     /// Check manifests or a config file, without a server
@@ -200,6 +221,19 @@ pub enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, or write all of them into a folder
+    #[command(after_help = "Examples:
+  fluke man | man -l -
+  fluke man --dir /usr/local/share/man/man1")]
+    Man(ManArgs),
+}
+
+/// `fluke man`
+#[derive(Args)]
+pub struct ManArgs {
+    /// Write fluke.1 and a page for each command into this folder
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 /// `fluke dev`
@@ -261,91 +295,6 @@ pub struct AgentArgs {
     pub ca_fingerprint: Option<String>,
 }
 
-/// `fluke get …`
-#[derive(Subcommand)]
-pub enum Get {
-    /// Every known host, and how it stands
-    #[command(after_help = "Example:\n  fluke get agents -w")]
-    Agents,
-    /// What is drifted now, and why
-    #[command(after_help = "Example:\n  fluke get drift -o json")]
-    Drift,
-    /// Recent history, newest first
-    #[command(after_help = "Example:\n  fluke get events --agent web-01 --kind apply_finished")]
-    Events(EventsArgs),
-    /// Every task, and how it stands
-    #[command(after_help = "Example:\n  fluke get tasks")]
-    Tasks,
-    /// The repository: commit in force, rejected commit, last poll
-    #[command(after_help = "Example:\n  fluke get source")]
-    Source,
-}
-
-/// Which events.
-#[derive(Args, Clone)]
-pub struct EventsArgs {
-    /// Of this agent only
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<AgentName>,
-    /// Of this task only
-    #[arg(long, value_name = "NAME")]
-    pub task: Option<TaskName>,
-    /// Of this kind only, for example drift_detected
-    #[arg(long, value_name = "KIND", value_parser = event_kind)]
-    pub kind: Option<EventKind>,
-    /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub limit: u32,
-}
-
-/// `fluke describe …`
-#[derive(Subcommand)]
-pub enum Describe {
-    /// One host: what is wrong and why, its tasks, its recent history
-    #[command(after_help = "Example:\n  fluke describe agent web-01")]
-    Agent {
-        /// The agent's name
-        name: AgentName,
-    },
-    /// One task: its definition, and how it stands on each host
-    #[command(after_help = "Example:\n  fluke describe task certs")]
-    Task {
-        /// The task's name
-        name: TaskName,
-    },
-}
-
-/// `fluke reconcile …`
-#[derive(Args)]
-pub struct ReconcileArgs {
-    /// What to put right.
-    #[command(subcommand)]
-    pub what: Reconcile,
-    /// Print the id and return at once
-    #[arg(long, global = true)]
-    pub no_wait: bool,
-}
-
-/// What `fluke reconcile` puts right.
-#[derive(Subcommand)]
-pub enum Reconcile {
-    /// Every connected agent
-    #[command(after_help = "Example:\n  fluke reconcile all")]
-    All,
-    /// All tasks of one agent
-    #[command(after_help = "Example:\n  fluke reconcile agent web-01")]
-    Agent {
-        /// The agent's name
-        name: AgentName,
-    },
-    /// One task, on every connected agent that it matches
-    #[command(after_help = "Example:\n  fluke reconcile task certs")]
-    Task {
-        /// The task's name
-        name: TaskName,
-    },
-}
-
 /// `fluke validate`
 #[derive(Args)]
 pub struct ValidateArgs {
@@ -396,24 +345,29 @@ impl Command {
                 | Self::Uninstall(_)
                 | Self::Update(_)
                 | Self::Completions { .. }
+                | Self::Man(_)
+                | Self::Top
         );
+        if let Self::Get { what } = self
+            && what.names_only()
+            && (global.watch || global.output.is_some())
+        {
+            return Some("`--names` prints names once; it goes without `--output` and `--watch`");
+        }
+        if let Self::Events(args) = self {
+            if global.watch {
+                return Some(
+                    "`fluke events` is followed with `--follow`; `fluke get events -w` redraws",
+                );
+            }
+            if args.follow && global.output == Some(Format::Yaml) {
+                return Some("`--follow` prints lines; it goes with `-o json` (an object a line)");
+            }
+        }
         if global.watch && !watchable {
             return Some("`--watch` goes with `fluke get` and `fluke describe` only");
         }
         (global.output.is_some() && !formattable)
             .then_some("`--output` does not go with this command: it prints in one way only")
     }
-}
-
-fn event_kind(text: &str) -> Result<EventKind, String> {
-    if let Some(kind) = EventKind::ALL.iter().find(|kind| kind.as_str() == text) {
-        return Ok(*kind);
-    }
-    let names = EventKind::ALL.iter().map(|kind| kind.as_str());
-    Err(match crate::suggest::nearest(text, names.clone()) {
-        Some(near) => format!("there is no such kind; did you mean `{near}`?"),
-        None => {
-            format!("there is no such kind; there are {}", names.collect::<Vec<_>>().join(", "))
-        }
-    })
 }

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 pub mod address;
 pub mod changes;
 pub mod error;
+pub mod feed;
+pub mod listing;
 
 #[cfg(test)]
 mod tests;
@@ -118,10 +120,19 @@ impl Client {
         self.value(&text)
     }
 
-    /// Opens the stream of changes.
-    async fn stream(&self) -> Result<Response, ClientError> {
+    /// Opens the stream of changes, with the events behind `last` first.
+    async fn stream(&self, last: Option<&str>) -> Result<Response, ClientError> {
         let request = self.http.request(Method::GET, self.url(&["stream"]));
+        let request = match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        };
         self.send(request.header("accept", "text/event-stream")).await
+    }
+
+    /// A stream has no end of its own.
+    fn ended(&self) -> ClientError {
+        ClientError::Lost { server: self.server.to_string(), source: "it was closed".into() }
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {

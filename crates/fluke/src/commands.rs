@@ -4,15 +4,19 @@ pub mod agent;
 pub mod describe;
 pub mod dev;
 pub mod eval;
+pub mod events;
 pub mod fmt;
 pub mod get;
 pub mod install;
 pub mod join_line;
+pub mod man;
 pub mod reconcile;
 pub mod server;
 pub mod show;
+pub mod top;
 pub mod update;
 pub mod validate;
+pub mod watch;
 
 use std::time::Duration;
 
@@ -40,6 +44,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Agent(args) => agent::run(&args, &global),
         Command::Get { what } => in_one_thread(get::run(what, &global)),
         Command::Describe { what } => in_one_thread(describe::run(what, &global)),
+        Command::Events(args) => in_one_thread(events::run(args, &global)),
+        Command::Top => in_one_thread(top::run(&global)),
         Command::Reconcile(args) => in_one_thread(reconcile::run(args, &global)),
         Command::Validate(args) => validate::run(&args, &global),
         Command::Eval(args) => eval::run(&args, &global),
@@ -50,12 +56,13 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::JoinLine(args) => join_line::run(&args, &global),
         Command::Version => version(&global),
         Command::Completions { shell } => completions(shell),
+        Command::Man(args) => man::run(&args),
     }
 }
 
 /// How the results of a command are printed.
 #[derive(Debug, Clone, Copy)]
-struct Printing {
+pub struct Printing {
     format: Format,
     colour: Colour,
 }

@@ -2,70 +2,77 @@
 
 use std::io::{self, Write};
 
-use unicode_width::UnicodeWidthStr;
-
+use crate::fit::shown_width;
 use crate::screen::Style;
+
+/// What is between these two appears at once.
+const TOGETHER: (&str, &str) = ("\u{1b}[?2026h", "\u{1b}[?2026l");
 
 /// A part of the terminal, below what was printed before.
 pub struct Live<W> {
     out: W,
-    rows: usize,
+    drawn: String,
 }
 
 impl<W: Write> Live<W> {
     /// Draws nothing yet.
     pub fn new(out: W) -> Self {
-        Self { out, rows: 0 }
+        Self { out, drawn: String::new() }
     }
 
-    /// Replaces what was drawn; what does not fit the screen is left out, and said.
+    /// Replaces what was drawn, at once; what does not fit the screen is left out, and said.
     pub fn draw(&mut self, text: &str, style: Style) -> io::Result<()> {
-        let (text, rows) = fit(text, style);
-        self.erase()?;
-        self.out.write_all(text.as_bytes())?;
-        self.rows = rows;
+        let text = fit(text, style);
+        if text == self.drawn {
+            return Ok(());
+        }
+        // Each line is written over what was there, so that nothing is blank in between.
+        let lines: String = text.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
+        let frame = format!("{}{}{lines}\u{1b}[J{}", TOGETHER.0, self.back(style), TOGETHER.1);
+        self.drawn = text;
+        self.out.write_all(frame.as_bytes())?;
         self.out.flush()
     }
 
     /// Takes away what was drawn.
-    pub fn erase(&mut self) -> io::Result<()> {
-        if self.rows > 0 {
-            write!(self.out, "\u{1b}[{}A\r\u{1b}[J", std::mem::take(&mut self.rows))?;
+    pub fn erase(&mut self, style: Style) -> io::Result<()> {
+        let back = self.back(style);
+        if !std::mem::take(&mut self.drawn).is_empty() {
+            write!(self.out, "{back}\u{1b}[J")?;
         }
         self.out.flush()
     }
+
+    /// To the first row of what was drawn, which may have been wrapped anew since.
+    fn back(&self, style: Style) -> String {
+        let width = style.size().width;
+        match self.drawn.lines().map(|line| rows_of(line, width)).sum::<usize>() {
+            0 => String::new(),
+            rows => format!("\u{1b}[{rows}A\r"),
+        }
+    }
 }
 
-/// As many lines as the screen shows at once, and how many rows they take.
-fn fit(text: &str, style: Style) -> (String, usize) {
-    let width = style.width.unwrap_or(80);
-    let room = style.height.unwrap_or(24).saturating_sub(2);
+/// As many lines as the screen shows at once.
+fn fit(text: &str, style: Style) -> String {
+    let room = style.size().height.saturating_sub(2);
     let mut shown = String::new();
     let mut rows = 0;
     for (at, line) in text.lines().enumerate() {
-        let needed = rows_of(line, width);
-        if rows + needed > room {
+        rows += rows_of(line, style.size().width);
+        if rows > room {
             let left = text.lines().count() - at;
             shown.push_str(&format!("… {left} more lines\n"));
-            return (shown, rows + 1);
+            return shown;
         }
         shown.push_str(line);
         shown.push('\n');
-        rows += needed;
     }
-    (shown, rows)
+    shown
 }
 
 fn rows_of(line: &str, width: usize) -> usize {
-    visible_width(line).div_ceil(width.max(1)).max(1)
-}
-
-/// Without the colours that we put in ourselves.
-fn visible_width(line: &str) -> usize {
-    let mut parts = line.split('\u{1b}');
-    let first = parts.next().map_or(0, |part| part.width());
-    let behind_colour = |part: &str| part.split_once('m').map_or(0, |(_, text)| text.width());
-    first + parts.map(behind_colour).sum::<usize>()
+    shown_width(line).div_ceil(width.max(1)).max(1)
 }
 
 #[cfg(test)]
@@ -80,18 +87,25 @@ mod tests {
         let mut screen = Vec::new();
         let mut live = Live::new(&mut screen);
         live.draw("one\ntwo is longer than ten\n", STYLE).expect("drawn");
-        live.draw(&format!("{}\n", Paint::Red.on("exactly 10", true)), STYLE).expect("drawn");
-        live.erase().expect("erased");
-        live.erase().expect("nothing left to erase");
+        let red = format!("{}\n", Paint::Red.on("exactly 10", true));
+        live.draw(&red, STYLE).expect("drawn");
+        live.draw(&red, STYLE).expect("drawn already");
+        live.erase(Style { width: Some(5), ..STYLE }).expect("erased from a narrower screen");
+        live.erase(STYLE).expect("nothing left to erase");
+        let written = String::from_utf8(screen).expect("text");
+        let frames: Vec<&str> = written.split(TOGETHER.0).collect();
         assert_eq!(
-            String::from_utf8(screen).expect("text"),
-            "one\ntwo is longer than ten\n\u{1b}[4A\r\u{1b}[J\u{1b}[31mexactly 10\u{1b}[0m\n\u{1b}[1A\r\u{1b}[J"
+            frames,
+            [
+                "",
+                "one\u{1b}[K\ntwo is longer than ten\u{1b}[K\n\u{1b}[J\u{1b}[?2026l",
+                "\u{1b}[4A\r\u{1b}[31mexactly 10\u{1b}[0m\u{1b}[K\n\u{1b}[J\u{1b}[?2026l\u{1b}[2A\r\u{1b}[J",
+            ]
         );
     }
 
     #[test]
     fn what_does_not_fit_is_left_out_and_said() {
-        let (text, rows) = fit("1\n2\n3\n4\n5\n6\n", STYLE);
-        assert_eq!((text.as_str(), rows), ("1\n2\n3\n4\n… 2 more lines\n", 5));
+        assert_eq!(fit("1\n2\n3\n4\n5\n6\n", STYLE), "1\n2\n3\n4\n… 2 more lines\n");
     }
 }

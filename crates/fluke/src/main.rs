@@ -11,6 +11,7 @@ mod config;
 mod diagnostics;
 mod document;
 mod failure;
+mod fit;
 mod live;
 mod logging;
 mod program;
@@ -19,6 +20,8 @@ mod sanitise;
 mod screen;
 mod suggest;
 mod table;
+mod terminal;
+mod top;
 mod view;
 mod when;
 

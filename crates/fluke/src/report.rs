@@ -3,9 +3,14 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::colour::Paint;
+use crate::fit;
 use crate::sanitise;
 use crate::screen::Style;
 use crate::table::Table;
+
+/// Where what is told of something begins, and how much room its word has.
+const INDENT: usize = 2;
+const BESIDE: usize = 6;
 
 /// An answer in the making.
 pub struct Report {
@@ -24,11 +29,16 @@ impl Report {
         self.text
     }
 
-    /// Starts a part, with an empty line before it.
-    pub fn heading(&mut self, title: &str) {
+    /// An empty line, unless there is nothing yet.
+    pub fn gap(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
+    }
+
+    /// Starts a part, with an empty line before it.
+    pub fn heading(&mut self, title: &str) {
+        self.gap();
         self.line(0, &[(title, Paint::Bold)]);
     }
 
@@ -39,9 +49,36 @@ impl Report {
             .map(|(text, paint)| paint.on(&sanitise::line(text), self.style.colours))
             .filter(|piece| !piece.is_empty())
             .collect();
-        self.text.push_str(&" ".repeat(indent));
-        self.text.push_str(&pieces.join(" "));
-        self.text.push('\n');
+        self.push(indent, &pieces.join(" "));
+    }
+
+    /// A word at the left, and what it is about beside it, every line of it.
+    pub fn beside(&mut self, word: &str, text: &str, paint: Paint) {
+        let mut word = format!("{word:<BESIDE$}");
+        for line in sanitise::block(text).lines() {
+            let line = paint.on(line.trim_end(), self.style.colours);
+            let room = self
+                .style
+                .width
+                .map_or(usize::MAX, |width| width.saturating_sub(INDENT + BESIDE).max(BESIDE));
+            for part in fit::fold(&line, room) {
+                let word = Paint::Dim.on(&std::mem::take(&mut word), self.style.colours);
+                let gap = if word.is_empty() { " ".repeat(BESIDE) } else { String::new() };
+                let line = format!("{}{word}{gap}{part}", " ".repeat(INDENT));
+                self.text.push_str(line.trim_end());
+                self.text.push('\n');
+            }
+        }
+    }
+
+    /// One line, or as many as it takes on a terminal.
+    fn push(&mut self, indent: usize, line: &str) {
+        let line = format!("{}{line}", " ".repeat(indent));
+        let room = self.style.width.unwrap_or(usize::MAX);
+        for part in fit::fold(&line, room) {
+            self.text.push_str(&part);
+            self.text.push('\n');
+        }
     }
 
     /// Names and values, in two columns.
@@ -51,7 +88,16 @@ impl Report {
             let gap = " ".repeat(widest - name.width() + 2);
             let name = Paint::Dim.on(name, self.style.colours);
             let value = sanitise::line(value.as_ref());
-            self.text.push_str(&format!("{}{name}{gap}{value}\n", " ".repeat(indent)));
+            let room = self
+                .style
+                .width
+                .map_or(usize::MAX, |width| width.saturating_sub(indent + widest + 2).max(widest));
+            for (at, part) in fit::fold(&value, room).iter().enumerate() {
+                let name = if at == 0 { format!("{name}{gap}") } else { " ".repeat(widest + 2) };
+                let line = format!("{}{name}{part}", " ".repeat(indent));
+                self.text.push_str(line.trim_end());
+                self.text.push('\n');
+            }
         }
     }
 
@@ -59,19 +105,19 @@ impl Report {
     pub fn quote(&mut self, indent: usize, text: &str, paint: Paint) {
         for line in sanitise::block(text).lines() {
             let shown = paint.on(line.trim_end(), self.style.colours);
-            self.text.push_str(&format!("{}{shown}\n", " ".repeat(indent)));
+            self.push(indent, &shown);
         }
     }
 
     /// A difference, with what goes in red and what comes in green.
-    pub fn difference(&mut self, indent: usize, text: &str) {
+    pub fn difference(&mut self, text: &str) {
         for line in text.lines() {
             let paint = match line.as_bytes().first() {
                 Some(b'+') => Paint::Green,
                 Some(b'-') => Paint::Red,
                 _ => Paint::Dim,
             };
-            self.quote(indent, line, paint);
+            self.beside("", line, paint);
         }
     }
 

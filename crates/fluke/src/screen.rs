@@ -6,6 +6,7 @@ use terminal_size::terminal_size_of;
 
 use crate::cli::Colour;
 use crate::failure::{Failure, writing};
+use crate::terminal::Size;
 
 /// How text is laid out and coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,9 +30,19 @@ impl Style {
         Self::of(&io::stderr(), colour)
     }
 
-    /// Whether a person is looking, so that things may move.
+    /// Whether this is a terminal, where everything has to fit.
     pub fn is_terminal(&self) -> bool {
         self.width.is_some()
+    }
+
+    /// Whether things may move on it.
+    pub fn can_move(&self) -> bool {
+        self.is_terminal() && !is_dumb()
+    }
+
+    /// How much room there is; in a pipe as much as on an old terminal.
+    pub fn size(&self) -> Size {
+        Size { width: self.width.unwrap_or(80), height: self.height.unwrap_or(24) }
     }
 
     fn of(stream: &(impl IsTerminal + std::os::fd::AsFd), colour: Colour) -> Self {
@@ -53,7 +64,11 @@ impl Style {
 /// See no-color.org; and a dumb terminal shows escapes as they are.
 fn colours_are_welcome() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    !set("NO_COLOR") && !is_dumb()
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Prints `text` to stdout, as it is.

@@ -3,6 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::colour::Paint;
+use crate::fit::{cut, cut_middle, wrap};
 use crate::screen::Style;
 
 #[cfg(test)]
@@ -10,12 +11,15 @@ mod tests;
 
 /// Between two columns.
 const GAP: usize = 2;
+/// How many lines a field takes at most that is told below its row.
+const LINES_BELOW: usize = 3;
 
 /// Rows under headings.
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    titled: bool,
 }
 
 /// One column: what it is called, and how it fares when there is not enough room.
@@ -24,17 +28,45 @@ pub struct Column {
     title: &'static str,
     rank: u8,
     least: usize,
+    widest: usize,
+    without_room: WithoutRoom,
+}
+
+/// What becomes of a column for which there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WithoutRoom {
+    /// Its end is cut; then it is left out.
+    Cut,
+    /// Its middle is cut; then it is left out.
+    CutMiddle,
+    /// It is told below its row.
+    Below,
 }
 
 impl Column {
     /// A column that is never cut before others.
     pub const fn new(title: &'static str) -> Self {
-        Self { title, rank: 0, least: usize::MAX }
+        Self { title, rank: 0, least: usize::MAX, widest: 0, without_room: WithoutRoom::Cut }
     }
 
     /// A column that may be cut down to `least`; a higher rank goes first.
     pub const fn cut(title: &'static str, rank: u8, least: usize) -> Self {
-        Self { title, rank, least }
+        Self { rank, least, ..Self::new(title) }
+    }
+
+    /// Names, which may be cut in the middle down to `least`; a higher rank goes first.
+    pub const fn name(title: &'static str, rank: u8, least: usize) -> Self {
+        Self { without_room: WithoutRoom::CutMiddle, ..Self::cut(title, rank, least) }
+    }
+
+    /// What is too important to be left out: without room for `least`, it is told below its row.
+    pub const fn below(title: &'static str, rank: u8, least: usize) -> Self {
+        Self { without_room: WithoutRoom::Below, ..Self::cut(title, rank, least) }
+    }
+
+    /// Has room for `widest`, even if no row that is shown needs it.
+    pub const fn wide(self, widest: usize) -> Self {
+        Self { widest, ..self }
     }
 }
 
@@ -58,10 +90,23 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
+/// How wide a column is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Wide(usize),
+    Below,
+    LeftOut,
+}
+
 impl Table {
     /// An empty table.
     pub fn new(columns: &[Column]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        Self { columns: columns.to_vec(), rows: Vec::new(), titled: true }
+    }
+
+    /// Without headings.
+    pub fn untitled(columns: &[Column]) -> Self {
+        Self { titled: false, ..Self::new(columns) }
     }
 
     /// Adds a row: one cell for each column.
@@ -78,20 +123,29 @@ impl Table {
 
     /// The table as text, every line indented and ended.
     pub fn render(&self, style: Style, indent: usize) -> String {
-        let widths = self.fit(style.width.map(|width| width.saturating_sub(indent)));
-        let titles: Vec<Cell> =
-            self.columns.iter().map(|column| Cell::painted(column.title, Paint::Bold)).collect();
+        let room = style.width.map(|width| width.saturating_sub(indent));
+        let places = self.fit(room);
         let mut text = String::new();
-        for row in std::iter::once(&titles).chain(&self.rows) {
+        let mut push = |line: &str| {
             text.push_str(&" ".repeat(indent));
-            text.push_str(&line(row, &widths, style.colours));
+            text.push_str(line);
             text.push('\n');
+        };
+        if self.titled {
+            let title = |column: &Column| Cell::painted(column.title, Paint::Bold);
+            let titles: Vec<Cell> = self.columns.iter().map(title).collect();
+            push(&self.line(&titles, &places, style.colours));
+        }
+        for row in &self.rows {
+            push(&self.line(row, &places, style.colours));
+            for line in below(row, &places, room.unwrap_or(usize::MAX), style.colours) {
+                push(&line);
+            }
         }
         text
     }
 
-    /// How wide each column is; none where there is no room for it at all.
-    fn fit(&self, room: Option<usize>) -> Vec<Option<usize>> {
+    fn fit(&self, room: Option<usize>) -> Vec<Place> {
         let natural = self.natural_widths();
         let room = room.unwrap_or(usize::MAX);
         let least = |at: usize| {
@@ -101,68 +155,80 @@ impl Table {
         let mut expendable: Vec<usize> = (1..self.columns.len()).collect();
         expendable.sort_by_key(|&at| std::cmp::Reverse((self.columns[at].rank, at)));
 
-        let mut widths: Vec<Option<usize>> = (0..natural.len()).map(|at| Some(least(at))).collect();
+        let mut places: Vec<Place> = (0..natural.len()).map(|at| Place::Wide(least(at))).collect();
         for &at in &expendable {
-            if total(&widths) > room {
-                widths[at] = None;
+            if total(&places) > room {
+                places[at] = match self.columns[at].without_room {
+                    WithoutRoom::Below => Place::Below,
+                    WithoutRoom::Cut | WithoutRoom::CutMiddle => Place::LeftOut,
+                };
+            }
+        }
+        // Telling one below may have made room for another that was left out before it.
+        for &at in expendable.iter().rev().filter(|at| natural[**at] > 0) {
+            if places[at] == Place::LeftOut {
+                places[at] = Place::Wide(least(at));
+                if total(&places) > room {
+                    places[at] = Place::LeftOut;
+                }
             }
         }
         // What is left over goes to the most important first.
         for at in std::iter::once(0).chain(expendable.into_iter().rev()) {
-            let spare = room.saturating_sub(total(&widths));
-            if let Some(width) = widths.get_mut(at).and_then(Option::as_mut) {
+            let spare = room.saturating_sub(total(&places));
+            if let Some(Place::Wide(width)) = places.get_mut(at) {
                 *width = natural[at].min(width.saturating_add(spare)).min(room);
             }
         }
-        widths
+        places
     }
 
     fn natural_widths(&self) -> Vec<usize> {
         let of_column = |at: usize| {
+            let column = self.columns[at];
             let cells = self.rows.iter().map(|row| row[at].text.width());
-            cells.max().unwrap_or(0).max(self.columns[at].title.width())
+            let title = if self.titled { column.title.width() } else { 0 };
+            cells.max().unwrap_or(0).max(title).max(column.widest)
         };
         (0..self.columns.len()).map(of_column).collect()
     }
-}
 
-fn total(widths: &[Option<usize>]) -> usize {
-    let shown = widths.iter().flatten().count();
-    widths.iter().flatten().sum::<usize>() + GAP * shown.saturating_sub(1)
-}
-
-/// One row, without blanks at its end.
-fn line(row: &[Cell], widths: &[Option<usize>], colours: bool) -> String {
-    let mut line = String::new();
-    let mut pending = 0;
-    for (cell, width) in row.iter().zip(widths).filter_map(|(cell, width)| Some((cell, (*width)?)))
-    {
-        let text = cut(&cell.text, width);
-        if !text.is_empty() {
-            line.push_str(&" ".repeat(pending));
-            line.push_str(&cell.paint.on(&text, colours));
-            pending = 0;
+    /// One row, without blanks at its end.
+    fn line(&self, row: &[Cell], places: &[Place], colours: bool) -> String {
+        let mut line = String::new();
+        let mut pending = 0;
+        for ((cell, place), column) in row.iter().zip(places).zip(&self.columns) {
+            let Place::Wide(width) = *place else { continue };
+            let text = match column.without_room {
+                WithoutRoom::CutMiddle => cut_middle(&cell.text, width),
+                WithoutRoom::Cut | WithoutRoom::Below => cut(&cell.text, width),
+            };
+            if !text.is_empty() {
+                line.push_str(&" ".repeat(pending));
+                line.push_str(&cell.paint.on(&text, colours));
+                pending = 0;
+            }
+            pending += width - text.width() + GAP;
         }
-        pending += width - text.width() + GAP;
+        line
     }
-    line
 }
 
-/// The part of `text` that fits, with `…` in place of the rest.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_string();
-    }
-    let mut kept = String::new();
-    for c in text.chars() {
-        kept.push(c);
-        if kept.width() + 1 > width {
-            kept.pop();
-            break;
-        }
-    }
-    if width > 0 {
-        kept.push('…');
-    }
-    kept
+fn total(places: &[Place]) -> usize {
+    let wide = |place: &Place| match place {
+        Place::Wide(width) => Some(*width),
+        Place::Below | Place::LeftOut => None,
+    };
+    let shown = places.iter().filter_map(wide).count();
+    places.iter().filter_map(wide).sum::<usize>() + GAP * shown.saturating_sub(1)
+}
+
+/// What had no room in its row.
+fn below(row: &[Cell], places: &[Place], room: usize, colours: bool) -> Vec<String> {
+    let fields = row.iter().zip(places).filter(|(_, place)| **place == Place::Below);
+    let lines = fields.flat_map(|(cell, _)| {
+        let lines = wrap(&cell.text, room.saturating_sub(GAP), LINES_BELOW);
+        lines.into_iter().map(|line| cell.paint.on(&line, colours))
+    });
+    lines.map(|line| format!("{}{line}", " ".repeat(GAP))).collect()
 }

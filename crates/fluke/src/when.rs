@@ -9,10 +9,20 @@ pub fn now() -> Timestamp {
     SystemTime::now().into()
 }
 
+/// The point that lies `passed` earlier.
+pub fn before(now: Timestamp, passed: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_sub(passed.as_millis().try_into().unwrap_or(u64::MAX)))
+}
+
 /// `3m ago`, or `in 40s` for what is still to come.
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     if then > now {
-        return format!("in {}", coarse(then.since(now)));
+        let left = then.since(now);
+        return if left < Duration::from_secs(1) {
+            "now".into()
+        } else {
+            format!("in {}", coarse(left))
+        };
     }
     match now.since(then) {
         recent if recent < Duration::from_secs(1) => "just now".to_string(),

@@ -17,4 +17,5 @@ mod stories {
     mod restarts;
     mod succession;
     mod support;
+    mod terminal;
 }

@@ -100,7 +100,7 @@ pub fn is_safe_name(authority: &str, own: &[String]) -> bool {
     };
     !name.contains('.')
         || address(&name).is_some()
-        || NOT_ON_THE_INTERNET.iter().any(|domain| private(&domain))
+        || NOT_ON_THE_INTERNET.iter().any(private)
         || own.iter().any(|own| own.eq_ignore_ascii_case(&name))
 }
 

@@ -25,6 +25,18 @@ fn everything_that_is_documented_is_accepted() {
         "fluke agent --url grpcs://h:7070 --token t --proxy --logs-endpoint https://l --name n \
          --label k=v --label a=b --state-dir /s --ca-fingerprint aa",
         "fluke get agents -o json",
+        "fluke get agents --status in-sync --label role=web --label env --name web --limit 5000",
+        "fluke get agents -q",
+        "fluke get drift --agent web-01 --task certs --policy alert_only --limit 5",
+        "fluke get tasks --status failed --name cert -q",
+        "fluke get events --since 1h30m",
+        "fluke events",
+        "fluke events -f --agent web-01 --task t --kind drift_detected --since 1h -o json",
+        "fluke top",
+        "fluke describe source",
+        "fluke reconcile task certs --agent web-01",
+        "fluke man",
+        "fluke man --dir ./man",
         "fluke -o yaml get agents",
         "fluke --server http://h:7071 get drift -w",
         "fluke get events --agent web-01 --task t --kind drift_detected --limit 5",
@@ -59,6 +71,11 @@ fn wrong_usage_is_explained_and_exits_2() {
         ("fluke agent --url grpcs://h:7070 --label web", "write it as key=value"),
         ("fluke get events --kind drift_detect", "did you mean `drift_detected`?"),
         ("fluke get events --limit 0", "0 is not in"),
+        ("fluke get events --since yesterday", "write it like 90s"),
+        ("fluke get agents --status drfted", "did you mean `drifted`?"),
+        ("fluke get agents --status well", "there are in_sync, drifted"),
+        ("fluke get agents --label role=a%b", "is not allowed in"),
+        ("fluke get drift --policy alert", "there are remediate, remediate_and_alert, alert_only"),
         ("fluke server", "--config <FILE>"),
     ] {
         let error = refusal(line);
@@ -74,6 +91,10 @@ fn options_that_make_no_sense_are_refused() {
         ("fluke completions zsh -o json", "--output"),
         ("fluke reconcile all -w", "--watch"),
         ("fluke version -w", "--watch"),
+        ("fluke events -w", "--follow"),
+        ("fluke events -f -o yaml", "-o json"),
+        ("fluke get agents -q -w", "--names"),
+        ("fluke top -o json", "--output"),
     ] {
         let cli = parse(line).expect("clap accepts it");
         let objection = cli.command.objection(&cli.global).expect("an objection");

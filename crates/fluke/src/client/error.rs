@@ -173,12 +173,22 @@ impl ClientError {
                 "is it a fluke server, at its HTTP port (7071), and of about the same version? \
                  `curl …/healthz` tells"
             }
-            Self::NotFound { .. }
-            | Self::Refused { .. }
-            | Self::Setup { .. }
-            | Self::TooLong { .. } => {
-                return None;
+            Self::Refused { problem, .. } if problem.status == 400 => {
+                "if the command line is newer than the server, it may ask for what the server does \
+                 not know: compare `fluke version` here and there"
             }
+            Self::Refused { problem, .. } if problem.status == 429 => {
+                "wait a little, and try again"
+            }
+            Self::Refused { problem, .. } if problem.status >= 500 => {
+                "`fluke get source` says whether a commit is in force; the server's log says more"
+            }
+            Self::NotFound { .. } => {
+                "is it a fluke server of about the same version? Compare `fluke version` here and there"
+            }
+            Self::TooLong { .. } => "ask for less: with a filter, or --limit",
+            // What was asked cannot be; the server has said why.
+            Self::Refused { .. } | Self::Setup { .. } => return None,
         };
         Some(help.to_string())
     }

@@ -10,7 +10,7 @@ use crate::client::error::ClientError;
 use crate::failure::Failure;
 use crate::screen::Style;
 use crate::suggest;
-use crate::view::{agent, task};
+use crate::view::{agent, source, task};
 
 /// Tells everything, once or for as long as it is watched.
 pub async fn run(what: Describe, global: &Global) -> Result<(), Failure> {
@@ -39,11 +39,22 @@ impl Page for Describe {
                 let (json, drift) = tokio::join!(client.text(&path, &[]), client.get(&["drift"]));
                 Ok(Fetched { json: json?, drift: Some(drift?) })
             }
+            Describe::Source => {
+                Ok(Fetched { json: client.text(&["source"], &[]).await?, drift: None })
+            }
         }
     }
 
     fn json<'a>(&self, fetched: &'a Fetched) -> &'a str {
         &fetched.json
+    }
+
+    fn concerns(&self) -> fn(&str) -> bool {
+        match self {
+            Describe::Agent { .. } => |kind| matches!(kind, "agent" | "event"),
+            Describe::Task { .. } => |kind| matches!(kind, "agent" | "source"),
+            Describe::Source => |kind| kind == "source",
+        }
     }
 
     fn table(
@@ -59,6 +70,7 @@ impl Page for Describe {
             Describe::Task { .. } => {
                 task::describe(&client.value(&fetched.json)?, drift, style, now)
             }
+            Describe::Source => source::describe(&client.value(&fetched.json)?, style, now),
         })
     }
 
@@ -66,6 +78,7 @@ impl Page for Describe {
         match self {
             Describe::Agent { name } => missing_agent(error, client, name.as_str()).await,
             Describe::Task { name } => missing_task(error, client, name.as_str()).await,
+            Describe::Source => error.into(),
         }
     }
 }

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_line_names_the_ca_that_the_server_has_made() {
         let dir = tempfile::tempdir().expect("a directory");
-        let own = format!("agent_tokens = [\"abc\"]\ncache_dir = \"{}\"", dir.path().display());
+        let own = format!("agent_tokens = [\"not-hex\"]\ncache_dir = \"{}\"", dir.path().display());
         let config = config(&own);
         let told = join(&config, Some("::1"), None).expect_err("no CA yet");
         assert!(told.text().contains("start the server once"), "{}", told.text());
@@ -176,10 +176,10 @@ mod tests {
         assert_eq!(
             join.line("install agent"),
             format!(
-                "FLUKE_TOKEN=abc fluke install agent --url grpcs://[::1]:7070 --ca-fingerprint {pin}"
+                "FLUKE_TOKEN=not-hex fluke install agent --url grpcs://[::1]:7070 --ca-fingerprint {pin}"
             )
         );
-        assert!(!without_token(&config, 7070, Some(pin)).contains("abc"));
+        assert!(!without_token(&config, 7070, Some(pin)).contains("not-hex"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use fluke_model::api::{ReconcileProgress, ReconcileRequest, ReconcileScope};
+use fluke_model::id::AgentName;
 use tokio::time::{Instant, timeout};
 
 use super::Printing;
@@ -29,7 +30,8 @@ pub async fn run(args: ReconcileArgs, global: &Global) -> Result<(), Failure> {
     let client = super::client(global)?;
     let printing = Printing::of(global);
     // Listening starts before asking, so that nothing is missed.
-    let changes = (!args.no_wait).then(|| Changes::follow(client.clone()));
+    let changes =
+        (!args.no_wait).then(|| Changes::follow(client.clone(), |kind| kind == "reconcile"));
     let wish = wish(&args.what);
     let id = match client.reconcile(&wish).await {
         Ok(accepted) => accepted.id,
@@ -48,13 +50,17 @@ fn wish(what: &Reconcile) -> ReconcileRequest {
     let (scope, name) = match what {
         Reconcile::All => (ReconcileScope::All, None),
         Reconcile::Agent { name } => (ReconcileScope::Agent, Some(name.to_string())),
-        Reconcile::Task { name } => (ReconcileScope::Task, Some(name.to_string())),
+        Reconcile::Task { name, .. } => (ReconcileScope::Task, Some(name.to_string())),
     };
-    ReconcileRequest { scope, name, agent: None, seen: None, by: Some(who()) }
+    let agent = match what {
+        Reconcile::Task { agent, .. } => agent.as_ref().map(ToString::to_string),
+        Reconcile::All | Reconcile::Agent { .. } => None,
+    };
+    ReconcileRequest { scope, name, agent, seen: None, by: Some(who()) }
 }
 
 /// `user@host`, for the event.
-fn who() -> String {
+pub fn who() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).ok().flatten();
     let user = user.map_or_else(|| nix::unistd::Uid::current().to_string(), |user| user.name);
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
@@ -65,8 +71,17 @@ async fn explain(error: ClientError, client: &Client, what: &Reconcile) -> Failu
     match what {
         Reconcile::All => error.into(),
         Reconcile::Agent { name } => missing_agent(error, client, name.as_str()).await,
-        Reconcile::Task { name } => missing_task(error, client, name.as_str()).await,
+        // Either of the two may be the one that is not known.
+        Reconcile::Task { agent: Some(agent), .. } if is_unknown(client, agent).await => {
+            missing_agent(error, client, agent.as_str()).await
+        }
+        Reconcile::Task { name, .. } => missing_task(error, client, name.as_str()).await,
     }
+}
+
+async fn is_unknown(client: &Client, agent: &AgentName) -> bool {
+    let known = client.text(&["agents", agent.as_str()], &[]).await;
+    known.is_err_and(|error| error.is_not_found())
 }
 
 fn print_id(id: &str, printing: Printing) -> Result<(), Failure> {
@@ -111,7 +126,7 @@ impl<'a> Follower<'a> {
                     heard = Instant::now();
                     self.show(&progress)?;
                     if progress.done {
-                        let _ = self.drawn.erase();
+                        let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
                         return Ok((json, progress));
                     }
                 }
@@ -131,7 +146,7 @@ impl<'a> Follower<'a> {
     /// A moving picture for a person; for a log, a line for each agent that is done.
     fn show(&mut self, progress: &ReconcileProgress) -> Result<(), Failure> {
         let style = Style::of_stderr(self.printing.colour);
-        if style.is_terminal() {
+        if style.can_move() {
             // Losing the picture is no reason to lose the result.
             let _ = self.drawn.draw(&view::progress(progress, style, when::now()), style);
             return Ok(());
@@ -150,7 +165,7 @@ impl<'a> Follower<'a> {
     }
 
     fn lost(&mut self, error: ClientError) -> Failure {
-        let _ = self.drawn.erase();
+        let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
         if error.is_not_found() {
             let what = format!(
                 "the server does not know reconcile {} any more: was it restarted?",

@@ -1,6 +1,6 @@
 //! One agent: what is wrong and why first, then everything else.
 
-use fluke_model::api::{AgentDetail, AgentStep, AgentTask};
+use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;
@@ -16,22 +16,13 @@ use crate::when::{ago, exactly};
 /// How many events are shown below everything else.
 const EVENTS: usize = 10;
 
+/// How many lines of a command's output are shown: its end.
+const OUTPUT: usize = 12;
+
 /// `fluke describe agent`
 pub fn describe(detail: &AgentDetail, style: Style, now: Timestamp) -> String {
     let mut report = Report::new(style);
-    let status = detail.agent.status;
-    report.line(
-        0,
-        &[
-            (detail.agent.name.as_str(), Paint::Bold),
-            ("is", Paint::Plain),
-            (&status.as_str().replace('_', " "), status.into()),
-            (&verdict(detail, now), Paint::Plain),
-        ],
-    );
-    if let Some(error) = &detail.agent.error {
-        report.quote(2, error, Paint::Plain);
-    }
+    tell_standing(&mut report, detail, now);
     for (task, step) in problems(detail) {
         tell_problem(&mut report, detail, task, step, now);
     }
@@ -41,30 +32,91 @@ pub fn describe(detail: &AgentDetail, style: Style, now: Timestamp) -> String {
     report.finish()
 }
 
-fn verdict(detail: &AgentDetail, now: Timestamp) -> String {
-    let tasks = detail.agent.tasks;
-    match detail.agent.status {
+/// In words, how it stands; and where no task is to blame, why and what to do.
+fn tell_standing(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
+    let (agent, tasks) = (&detail.agent, detail.agent.tasks);
+    let told = match agent.status {
         Status::InSync if tasks.total == 0 => "- no task matches its labels".into(),
-        Status::InSync => format!("- {}, nothing to do", count(tasks.total as usize, "task")),
+        Status::InSync => calm(detail, now),
         Status::Unknown => "- not everything has been checked yet".into(),
-        Status::Offline => format!(
-            "- last heard {}; is the agent running there, and can it reach the server?",
-            exactly(detail.agent.last_seen, now)
-        ),
-        Status::Failed if detail.agent.error.is_some() => "- nothing can be asked of it:".into(),
-        Status::Drifted | Status::Applying | Status::Failed => format!(
-            "- of {}, {} drifted and {} failed",
-            count(tasks.total as usize, "task"),
-            tasks.drifted,
-            tasks.failed
-        ),
+        Status::Offline => format!("since {}", exactly(agent.last_seen, now)),
+        Status::Failed if agent.error.is_some() => "- nothing can be asked of it".into(),
+        Status::Drifted | Status::Applying | Status::Failed => wrong(detail),
+    };
+    let status = agent.status.as_str().replace('_', " ");
+    let name = agent.name.as_str();
+    report.line(
+        0,
+        &[
+            (name, Paint::Bold),
+            ("is", Paint::Plain),
+            (&status, agent.status.into()),
+            (&told, Paint::Plain),
+        ],
+    );
+    if let Some(error) = &agent.error {
+        report.beside("why", error, Paint::Plain);
+        report.beside("next", "it keeps what it had until a commit comes that fits", Paint::Plain);
+        report.beside("do", "match fewer tasks, or make them smaller", Paint::Plain);
+    }
+    match agent.status {
+        Status::Offline => {
+            report.beside("next", OFFLINE, Paint::Plain);
+            report.beside(
+                "do",
+                "on that host: systemctl status fluke-agent; journalctl -u fluke-agent -n 50",
+                Paint::Cyan,
+            );
+        }
+        Status::InSync if tasks.total == 0 => {
+            report.beside("do", "fluke get tasks   shows them; `fluke describe task NAME` says which labels it wants", Paint::Plain);
+        }
+        _ => {}
+    }
+}
+
+const OFFLINE: &str =
+    "it looks after itself with what it knows, and is brought up to date when it returns";
+
+/// `- 3 tasks, checked 3s ago`
+fn calm(detail: &AgentDetail, now: Timestamp) -> String {
+    let steps = detail.task_details.iter().flat_map(|task| &task.steps);
+    let checked = steps.filter_map(|step| step.last_checked).max();
+    let checked = checked.map_or(String::new(), |time| format!(", checked {}", ago(time, now)));
+    format!("- {}{checked}, nothing to do", count(detail.agent.tasks.total as usize, "task"))
+}
+
+/// `- certs and runtimes, 2 of 14 tasks`
+fn wrong(detail: &AgentDetail) -> String {
+    let tasks = detail.task_details.iter();
+    let names: Vec<&str> = tasks
+        .filter(|task| task.steps.iter().any(|step| step.status.is_drifted()))
+        .map(|task| task.name.as_str())
+        .collect();
+    let total = count(detail.agent.tasks.total as usize, "task");
+    match names.len() {
+        0 => format!("- {total}"),
+        _ => format!("- {}, {} of {total}", some(&names), names.len()),
+    }
+}
+
+/// A few names, and how many more there are.
+pub fn some(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [one, two] => format!("{one} and {two}"),
+        [one, two, three] => format!("{one}, {two} and {three}"),
+        [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
     }
 }
 
 fn problems(detail: &AgentDetail) -> impl Iterator<Item = (&AgentTask, &AgentStep)> {
     let steps =
         detail.task_details.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)));
-    steps.filter(|(_, step)| step.status.is_drifted())
+    let mut wrong: Vec<_> = steps.filter(|(_, step)| step.status.is_drifted()).collect();
+    wrong.sort_by_key(|(_, step)| fleet::step_urgency(step.status));
+    wrong.into_iter()
 }
 
 fn tell_problem(
@@ -74,22 +126,44 @@ fn tell_problem(
     step: &AgentStep,
     now: Timestamp,
 ) {
-    report.heading(&format!("{} / {}", task.name, step.step));
     let since =
         step.since.map(|since| format!("since {}", exactly(since, now))).unwrap_or_default();
     let status = step.status.as_str().replace('_', " ");
-    report.line(2, &[(&status, step.status.into()), (&since, Paint::Dim)]);
-    report.quote(2, step.reason.as_deref().unwrap_or("no reason was given"), Paint::Plain);
+    report.gap();
+    report.line(
+        0,
+        &[
+            (&format!("{} / {}", task.name, step.step), Paint::Bold),
+            ("is", Paint::Plain),
+            (&status, step.status.into()),
+            (&since, Paint::Plain),
+        ],
+    );
+    report.beside("why", step.reason.as_deref().unwrap_or("no reason was given"), Paint::Plain);
     if let Some(diff) = &step.diff {
-        report.difference(4, diff);
+        report.difference(diff);
     }
     if let Some(event) = last_output(&detail.events, task, step) {
-        let what = format!("last output, {} ({}):", exactly(event.time, now), event.kind.as_str());
-        report.line(2, &[(&what, Paint::Dim)]);
-        report.quote(4, event.output.as_deref().unwrap_or_default(), Paint::Plain);
+        let outcome =
+            event.outcome.map_or(String::new(), |outcome| format!(" ({})", outcome.as_str()));
+        let what = format!("{} {}{outcome}:", event.kind.as_str(), ago(event.time, now));
+        report.beside("last", &what, Paint::Dim);
+        report.beside("", &end_of(event.output.as_deref().unwrap_or_default()), Paint::Plain);
     }
-    let next = what_next(detail, task, step, now);
-    report.line(2, &[("→", Paint::Cyan), (&next, Paint::Plain)]);
+    let outlook = outlook(&detail.agent, task, step, now);
+    report.beside("next", &outlook.next, Paint::Plain);
+    if let Some(command) = outlook.command {
+        report.beside("do", &command, Paint::Cyan);
+    }
+}
+
+/// The last lines, and how many were before them.
+fn end_of(output: &str) -> String {
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    match lines.len().saturating_sub(OUTPUT) {
+        0 => lines.join("\n"),
+        before => format!("… {}\n{}", count(before, "line"), lines[before..].join("\n")),
+    }
 }
 
 /// The newest output of this step that says more than its reason does.
@@ -105,31 +179,70 @@ fn last_output<'a>(events: &'a [Event], task: &AgentTask, step: &AgentStep) -> O
         .then_some(newest)
 }
 
-fn what_next(detail: &AgentDetail, task: &AgentTask, step: &AgentStep, now: Timestamp) -> String {
-    let by_hand = format!("fluke reconcile agent {}", detail.agent.name);
-    if !detail.agent.connected {
-        return "this is what was known last; nothing can be done before the agent is back".into();
+/// What becomes of a step that is not as it should be.
+#[derive(Debug, PartialEq, Eq)]
+struct Outlook {
+    /// What happens by itself.
+    next: String,
+    /// What puts it right now.
+    command: Option<String>,
+}
+
+fn outlook(agent: &Agent, task: &AgentTask, step: &AgentStep, now: Timestamp) -> Outlook {
+    let by_hand = Some(format!("fluke reconcile task {} --agent {}", task.name, agent.name));
+    if !agent.connected {
+        let next = "this was known last; nothing can be done before the agent is back".into();
+        return Outlook { next, command: None };
     }
-    match (step.status, task.retry_at) {
-        (StepStatus::Applying, _) => "is being put right now".into(),
-        (StepStatus::AppliedButDrifted, _) => {
-            "was applied without error, and its check still says no: the check or the command is wrong; \
-             mend it in Git"
-                .into()
+    let mended = Some(format!(
+        "mend its check or its command in Git; both: fluke describe task {}",
+        task.name
+    ));
+    let (next, command) = match (step.status, task.retry_at) {
+        (StepStatus::Applying, _) => ("it is being put right now".into(), None),
+        (StepStatus::AppliedButDrifted, Some(retry)) => (
+            format!(
+                "its command ended well and its check still says no; it is tried again {}",
+                ago(retry, now)
+            ),
+            mended,
+        ),
+        (StepStatus::AppliedButDrifted, None) => {
+            ("its command ended well and its check still says no".into(), mended)
         }
-        (_, Some(retry)) => format!(
-            "failed {} in a row, is tried again {}; at once with `{by_hand}`",
-            count(task.failures as usize, "time"),
-            ago(retry, now)
+        (_, Some(retry)) if task.failures == 0 => (
+            format!(
+                "it drifts again whenever it was put right: it is left alone, and tried again {}",
+                ago(retry, now)
+            ),
+            by_hand,
         ),
-        (StepStatus::Drifted, None) if !task.policy.remediates() => format!(
-            "`{}` leaves it to you: `fluke reconcile task {}`",
-            task.policy.as_str(),
-            task.name
-        ),
-        (StepStatus::Drifted, None) => format!("is put right when its turn comes; at once with `{by_hand}`"),
-        (_, None) => format!("is tried again with the next cycle; at once with `{by_hand}`"),
-    }
+        (_, Some(retry)) => {
+            let often = match task.failures {
+                1 => String::new(),
+                times => format!(" {times} times in a row"),
+            };
+            (format!("it failed{often}, and is tried again {}", ago(retry, now)), by_hand)
+        }
+        (StepStatus::Drifted, None) => match unsure_before(task, step) {
+            Some(unsure) => (
+                format!("it waits for {}, whose check cannot tell; mend that first", unsure.step),
+                None,
+            ),
+            None if !task.policy.remediates() => {
+                (format!("it waits for you: its policy is `{}`", task.policy.as_str()), by_hand)
+            }
+            None => ("it is put right when its turn comes".into(), by_hand),
+        },
+        (_, None) => ("it is looked at again with the next cycle".into(), by_hand),
+    };
+    Outlook { next, command }
+}
+
+/// A step further up whose check could not tell: nothing behind it is applied.
+fn unsure_before<'a>(task: &'a AgentTask, step: &AgentStep) -> Option<&'a AgentStep> {
+    let before = task.steps.iter().take_while(|other| other.step != step.step);
+    before.into_iter().find(|other| other.status == StepStatus::Failed)
 }
 
 fn tell_facts(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
@@ -157,11 +270,11 @@ fn tell_facts(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
 
 fn tell_tasks(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
     let mut table = Table::new(&[
-        Column::cut("TASK", 0, 12),
-        Column::cut("STEP", 1, 12),
+        Column::name("TASK", 0, 10),
+        Column::name("STEP", 0, 10),
         Column::new("STATUS"),
         Column::cut("POLICY", 5, 10),
-        Column::new("SINCE"),
+        Column::cut("SINCE", 2, 8),
         Column::cut("CHECKED", 3, 8),
         Column::cut("APPLIED", 4, 8),
     ]);
@@ -192,8 +305,8 @@ fn tell_events(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
     }
     report.heading("Recent events");
     if let Some(error) = &detail.events_error {
-        let gap = format!("only those since it is away: {}", sanitise::line(error));
-        report.line(2, &[(&gap, Paint::Yellow)]);
+        let since = format!("only those since it is away: {}", sanitise::line(error));
+        report.line(2, &[(&since, Paint::Yellow)]);
     }
     let shown = detail.events.len().min(EVENTS);
     report.table(2, &fleet::events(&detail.events[..shown], now));

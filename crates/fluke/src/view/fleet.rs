@@ -1,8 +1,11 @@
 //! The lists: agents, drift, tasks, events.
 
-use fluke_model::api::{Agent, Agents, DriftEntry, DriftList, Events, TaskView, Tasks};
+use std::collections::BTreeSet;
+
+use fluke_model::api::{Agent, Agents, DriftEntry, Events, TaskView};
 use fluke_model::event::Event;
-use fluke_model::status::Status;
+use fluke_model::id::TaskName;
+use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;
 
 use crate::colour::Paint;
@@ -11,26 +14,93 @@ use crate::sanitise;
 use crate::table::{Cell, Column, Table};
 use crate::when::{ago, took};
 
+/// What is wrong comes first, what is well last; the smaller the worse.
+pub fn urgency(status: Status) -> u8 {
+    match status {
+        Status::Failed => 0,
+        Status::Drifted => 1,
+        Status::Applying => 2,
+        Status::Offline => 3,
+        Status::Unknown => 4,
+        Status::InSync => 5,
+    }
+}
+
+/// The same of steps.
+pub fn step_urgency(status: StepStatus) -> u8 {
+    match status {
+        StepStatus::Failed => 0,
+        StepStatus::AppliedButDrifted => 1,
+        StepStatus::Drifted => 2,
+        StepStatus::Applying => 3,
+        StepStatus::Unknown => 4,
+        StepStatus::InSync => 5,
+    }
+}
+
+/// Sorts agents, those that stand alike as they were: by name.
+pub fn worst_agents_first(agents: &mut [Agent]) {
+    agents.sort_by_key(|agent| urgency(agent.status));
+}
+
+/// Sorts tasks by the worst of their agents; those without agents come last.
+pub fn worst_tasks_first(tasks: &mut [TaskView]) {
+    let worst = |task: &TaskView| task.agents.iter().map(|agent| urgency(agent.status)).min();
+    tasks.sort_by_key(|task| worst(task).unwrap_or(u8::MAX));
+}
+
+/// Sorts drift, what stands alike as it was: by agent, task and step.
+pub fn worst_drift_first(drift: &mut [DriftEntry]) {
+    drift.sort_by_key(|entry| step_urgency(entry.status));
+}
+
+const AGENTS: [Column; 9] = [
+    Column::name("NAME", 0, 16),
+    Column::new("STATUS"),
+    Column::new("TASKS"),
+    Column::cut("DRIFTED", 2, 7),
+    Column::cut("FAILED", 2, 6),
+    Column::cut("COMMIT", 5, 9),
+    Column::cut("VERSION", 6, 7),
+    Column::cut("LABELS", 4, 12),
+    Column::cut("SEEN", 1, 8),
+];
+
 /// `fluke get agents`
-pub fn agents(list: &Agents, now: Timestamp) -> Table {
-    let mut table = Table::new(&[
-        Column::cut("NAME", 0, 12),
-        Column::new("STATUS"),
-        Column::new("TASKS"),
-        Column::cut("DRIFTED", 2, 7),
-        Column::cut("FAILED", 2, 6),
-        Column::cut("COMMIT", 5, 9),
-        Column::cut("VERSION", 6, 7),
-        Column::cut("LABELS", 4, 12),
-        Column::new("SEEN"),
-    ]);
-    for agent in &list.agents {
+pub fn agents(list: &[Agent], now: Timestamp) -> Table {
+    let mut list = list.to_vec();
+    worst_agents_first(&mut list);
+    let mut table = Table::new(&AGENTS);
+    for agent in &list {
         table.row(agent_row(agent, now));
     }
     table
 }
 
-fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
+/// Those that are not as they were, for who reads line by line.
+pub fn changed_agents(old: &[Agent], new: &[Agent], now: Timestamp) -> Table {
+    let mut table = Table::untitled(&AGENTS);
+    let unchanged = |agent: &Agent| {
+        let before = old.binary_search_by(|before| before.name.cmp(&agent.name)).ok();
+        // Being heard again is no news.
+        before.is_some_and(|at| Agent { last_seen: agent.last_seen, ..old[at].clone() } == *agent)
+    };
+    for agent in new.iter().filter(|agent| !unchanged(agent)) {
+        table.row(agent_row(agent, now));
+    }
+    let gone =
+        |before: &&Agent| new.binary_search_by(|agent| agent.name.cmp(&before.name)).is_err();
+    for agent in old.iter().filter(gone) {
+        table.row([agent.name.as_str().into(), GONE.into()]);
+    }
+    table
+}
+
+/// The status of what is no longer in a list.
+const GONE: &str = "gone";
+
+/// The fields of one agent.
+pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
     let tasks = agent.tasks;
     let painted_count = |count: u32, paint| match count {
         0 => Cell::painted("0", Paint::Dim),
@@ -49,19 +119,40 @@ fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
     ]
 }
 
+const DRIFT: [Column; 7] = [
+    Column::name("AGENT", 0, 12),
+    Column::name("TASK", 0, 10),
+    Column::name("STEP", 1, 12),
+    Column::cut("POLICY", 4, 10),
+    Column::new("STATUS"),
+    Column::cut("SINCE", 3, 8),
+    Column::below("REASON", 2, 28),
+];
+
 /// `fluke get drift`
-pub fn drift(list: &DriftList, now: Timestamp) -> Table {
-    let mut table = Table::new(&[
-        Column::cut("AGENT", 0, 12),
-        Column::cut("TASK", 0, 12),
-        Column::cut("STEP", 1, 12),
-        Column::cut("POLICY", 4, 10),
-        Column::new("STATUS"),
-        Column::new("SINCE"),
-        Column::cut("REASON", 2, 16),
-    ]);
-    for entry in &list.drift {
+pub fn drift(list: &[DriftEntry], now: Timestamp) -> Table {
+    let mut list = list.to_vec();
+    worst_drift_first(&mut list);
+    let mut table = Table::new(&DRIFT);
+    for entry in &list {
         table.row(drift_row(entry, now));
+    }
+    table
+}
+
+/// What is drifted in another way than before, and what is no longer.
+pub fn changed_drift(old: &[DriftEntry], new: &[DriftEntry], now: Timestamp) -> Table {
+    let mut table = Table::untitled(&DRIFT);
+    let place = |entry: &DriftEntry| (entry.agent.clone(), entry.task.clone(), entry.step.clone());
+    let before: BTreeSet<_> = old.iter().map(|entry| (place(entry), entry.status)).collect();
+    let still: BTreeSet<_> = new.iter().map(place).collect();
+    for entry in new.iter().filter(|entry| !before.contains(&(place(entry), entry.status))) {
+        table.row(drift_row(entry, now));
+    }
+    for entry in old.iter().filter(|entry| !still.contains(&place(entry))) {
+        let mut row = drift_row(entry, now);
+        (row[4], row[6]) = (GONE.into(), "-".into());
+        table.row(row);
     }
     table
 }
@@ -98,18 +189,37 @@ pub fn no_drift(agents: &Agents) -> String {
     text + "\n"
 }
 
+const TASKS: [Column; 6] = [
+    Column::name("NAME", 0, 16),
+    Column::cut("POLICY", 3, 10),
+    Column::new("STATUS"),
+    Column::new("AGENTS"),
+    Column::cut("STEPS", 4, 5),
+    Column::name("DEFINED", 5, 16),
+];
+
 /// `fluke get tasks`
-pub fn tasks(list: &Tasks) -> Table {
-    let mut table = Table::new(&[
-        Column::cut("NAME", 0, 12),
-        Column::cut("POLICY", 3, 10),
-        Column::new("STATUS"),
-        Column::new("AGENTS"),
-        Column::cut("STEPS", 4, 5),
-        Column::cut("DEFINED", 5, 16),
-    ]);
-    for task in &list.tasks {
+pub fn tasks(list: &[TaskView]) -> Table {
+    let mut list = list.to_vec();
+    worst_tasks_first(&mut list);
+    let mut table = Table::new(&TASKS);
+    for task in &list {
         table.row(task_row(task));
+    }
+    table
+}
+
+/// Those that are not as they were.
+pub fn changed_tasks(old: &[TaskView], new: &[TaskView]) -> Table {
+    let mut table = Table::untitled(&TASKS);
+    let find =
+        |list: &[TaskView], name: &TaskName| list.binary_search_by(|task| task.name.cmp(name)).ok();
+    let changed = |task: &&TaskView| find(old, &task.name).is_none_or(|at| old[at] != **task);
+    for task in new.iter().filter(changed) {
+        table.row(task_row(task));
+    }
+    for task in old.iter().filter(|task| find(new, &task.name).is_none()) {
+        table.row([task.name.as_str().into(), "".into(), GONE.into()]);
     }
     table
 }
@@ -137,30 +247,48 @@ pub fn unreadable(events: &Events) -> Option<String> {
     })
 }
 
+const EVENTS: [Column; 8] = [
+    Column::new("TIME"),
+    Column::new("KIND"),
+    Column::name("AGENT", 1, 12),
+    Column::name("TASK/STEP", 2, 16),
+    Column::cut("TRIGGER", 5, 8),
+    Column::cut("OUTCOME", 3, 7),
+    Column::cut("TOOK", 6, 4),
+    Column::below("OUTPUT", 4, 28),
+];
+
 /// `fluke get events`
 pub fn events(list: &[Event], now: Timestamp) -> Table {
-    let mut table = Table::new(&[
-        Column::new("TIME"),
-        Column::new("KIND"),
-        Column::cut("AGENT", 0, 12),
-        Column::cut("TASK/STEP", 1, 16),
-        Column::cut("TRIGGER", 4, 8),
-        Column::new("OUTCOME"),
-        Column::cut("TOOK", 5, 4),
-        Column::cut("OUTPUT", 6, 16),
-    ]);
+    let mut table = Table::new(&EVENTS);
     for event in list {
         table.row(event_row(event, now));
     }
     table
 }
 
+/// Those that are newer than all before, oldest first.
+pub fn new_events(old: &[Event], new: &[Event], now: Timestamp) -> Table {
+    let mut table = Table::untitled(&EVENTS);
+    let newest = old.first().map(|event| event.id);
+    let newer: Vec<&Event> = new.iter().take_while(|event| Some(event.id) > newest).collect();
+    for event in newer.into_iter().rev() {
+        table.row(event_row(event, now));
+    }
+    table
+}
+
+/// `task/step`, as far as the event is about one.
+pub fn place(event: &Event) -> Option<String> {
+    match (&event.task, &event.step) {
+        (Some(task), Some(step)) => Some(format!("{task}/{step}")),
+        (Some(task), None) => Some(task.to_string()),
+        _ => None,
+    }
+}
+
 fn event_row(event: &Event, now: Timestamp) -> [Cell; 8] {
-    let place = match (&event.task, &event.step) {
-        (Some(task), Some(step)) => format!("{task}/{step}"),
-        (Some(task), None) => task.to_string(),
-        _ => "-".into(),
-    };
+    let place = place(event).unwrap_or_else(|| "-".into());
     let by = event.by.as_deref().map(sanitise::line).map(|by| format!("({by})"));
     let trigger: Vec<String> =
         event.trigger.as_deref().map(sanitise::line).into_iter().chain(by).collect();

@@ -10,7 +10,7 @@ use crate::diagnostics;
 use crate::report::{Report, count};
 use crate::sanitise;
 use crate::screen::Style;
-use crate::when::exactly;
+use crate::when::{ago, exactly};
 
 /// `fluke get source`
 pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
@@ -18,24 +18,7 @@ pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
     let commit =
         |commit: &Option<CommitId>| commit.as_ref().map_or("none".into(), ToString::to_string);
     let time = |time: Option<Timestamp>| time.map_or("never".into(), |time| exactly(time, now));
-    match state(source) {
-        State::Good => {
-            report.line(0, &[("in force:", Paint::Green), ("the newest commit", Paint::Plain)])
-        }
-        State::Empty => report
-            .line(0, &[("waiting:", Paint::Yellow), ("no commit is in force yet", Paint::Plain)]),
-        State::Rejected => {
-            report.line(0, &[("rejected:", Paint::Red), (&rejection(source), Paint::Plain)])
-        }
-        State::Unreachable => {
-            let meanwhile = match source.commit {
-                Some(_) => "what is in force stays in force",
-                None => "nothing is in force yet",
-            };
-            report.line(0, &[("unreachable:", Paint::Red), (meanwhile, Paint::Plain)]);
-            report.quote(2, source.error.as_deref().unwrap_or_default(), Paint::Plain);
-        }
-    }
+    tell_standing(&mut report, source, now);
     report.heading("Source");
     report.fields(
         2,
@@ -57,6 +40,43 @@ pub fn describe(source: &Source, style: Style, now: Timestamp) -> String {
         report.ready_made(&diagnostics::text(&source.diagnostics, style));
     }
     report.finish()
+}
+
+/// In words: what is in force, why not what should be, what happens next, and what to do.
+fn tell_standing(report: &mut Report, source: &Source, now: Timestamp) {
+    let next = source
+        .next_poll
+        .map_or("no poll is planned".into(), |next| format!("the next poll is {}", ago(next, now)));
+    match state(source) {
+        State::Good => {
+            let since = source.commit_since.map(|since| format!(", since {}", ago(since, now)));
+            let told = format!("the newest commit{}", since.unwrap_or_default());
+            report.line(0, &[("in force:", Paint::Green), (&told, Paint::Plain)]);
+        }
+        State::Empty => {
+            let told = "no commit is in force yet";
+            report.line(0, &[("waiting:", Paint::Yellow), (told, Paint::Plain)]);
+            report.beside("next", &next, Paint::Plain);
+        }
+        State::Rejected => {
+            report.line(0, &[("rejected:", Paint::Red), (&rejection(source), Paint::Plain)]);
+            report.beside("next", &next, Paint::Plain);
+            report.beside(
+                "do",
+                "mend what is named below, and push; `fluke validate` says the same before you do",
+                Paint::Plain,
+            );
+        }
+        State::Unreachable => {
+            let meanwhile = match source.commit {
+                Some(_) => "what is in force stays in force",
+                None => "nothing is in force yet",
+            };
+            report.line(0, &[("unreachable:", Paint::Red), (meanwhile, Paint::Plain)]);
+            report.beside("why", source.error.as_deref().unwrap_or_default(), Paint::Plain);
+            report.beside("next", &next, Paint::Plain);
+        }
+    }
 }
 
 /// One line for those who ask about something else while the source needs a look.

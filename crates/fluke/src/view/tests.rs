@@ -1,4 +1,5 @@
 use fluke_model::api::*;
+use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -7,6 +8,18 @@ use super::*;
 use crate::screen::Style;
 
 const PIPE: Style = Style { colours: false, width: None, height: None };
+
+fn terminal(width: usize) -> Style {
+    Style { colours: false, width: Some(width), height: Some(24) }
+}
+
+/// The same, after a look at whether it fits.
+fn fitting(text: String, width: usize) -> String {
+    for line in text.lines() {
+        assert!(crate::fit::shown_width(line) <= width, "{line:?} is wider than {width}");
+    }
+    text
+}
 
 fn now() -> Timestamp {
     at("2026-01-02T03:10:00Z")
@@ -58,10 +71,10 @@ fn agents_are_a_line_each() {
         json!({ "agents": [agent("web-01", "in_sync", 3, 0, 0), agent("db-1", "failed", 4, 1, 2)] }),
     );
     assert_eq!(
-        fleet::agents(&list, now()).render(PIPE, 0),
+        fleet::agents(&list.agents, now()).render(PIPE, 0),
         "NAME    STATUS   TASKS  DRIFTED  FAILED  COMMIT     VERSION  LABELS    SEEN
-web-01  in_sync  3/3    0        0       012345678  0.1.0    role=web  3s ago
 db-1    failed   1/4    1        2       012345678  0.1.0    role=web  3s ago
+web-01  in_sync  3/3    0        0       012345678  0.1.0    role=web  3s ago
 "
     );
 }
@@ -73,7 +86,7 @@ fn drift_tells_the_first_line_of_its_reason() {
         "reason": "\u{1b}]0;x\u{7}expires soon\nmore", "since": "2026-01-02T03:00:00Z"
     }]}));
     assert_eq!(
-        fleet::drift(&list, now()).render(PIPE, 0),
+        fleet::drift(&list.drift, now()).render(PIPE, 0),
         "AGENT   TASK   STEP         POLICY      STATUS   SINCE    REASON
 web-01  certs  shell.renew  alert_only  drifted  10m ago  expires soon
 "
@@ -96,6 +109,57 @@ fn no_drift_is_told_with_what_it_is_based_on() {
 }
 
 #[test]
+fn every_list_fits_every_terminal() {
+    let agents: Agents = read(json!({ "agents": [
+        agent("web-eu-west-production-0001", "in_sync", 3, 0, 0), agent("db-1", "failed", 4, 1, 2)
+    ]}));
+    let drift: DriftList = read(json!({ "drift": [{
+        "agent": "web-eu-west-production-0001", "task": "certificates", "step": "shell.renew-all", "policy": "alert_only",
+        "status": "applied_but_drifted", "since": "2026-01-02T03:00:00Z",
+        "reason": "check exited 1: the certificate of 例え.example.com ends in 3 days, and nobody has renewed it yet"
+    }]}));
+    let events: Events = read(
+        json!({ "events": [event("apply_finished", "acme: rate limited\n"), event("agent_connected", "")], "next": null }),
+    );
+    for width in [40, 60, 80, 120] {
+        let style = terminal(width);
+        let lists = [
+            fleet::agents(&agents.agents, now()).render(style, 0),
+            fleet::drift(&drift.drift, now()).render(style, 0),
+            fleet::events(&events.events, now()).render(style, 0),
+        ];
+        insta::assert_snapshot!(format!("lists_{width}"), fitting(lists.join("\n"), width));
+    }
+}
+
+#[test]
+fn a_reader_of_lines_is_told_only_what_is_new() {
+    let list = |values: Vec<Value>| read::<Agents>(json!({ "agents": values })).agents;
+    let old = list(vec![
+        agent("a", "in_sync", 1, 0, 0),
+        agent("b", "in_sync", 1, 0, 0),
+        agent("c", "in_sync", 1, 0, 0),
+    ]);
+    let mut heard = agent("a", "in_sync", 1, 0, 0);
+    heard["last_seen"] = json!("2026-01-02T03:09:59Z");
+    let new = list(vec![heard, agent("b", "drifted", 1, 1, 0)]);
+    let told = fleet::changed_agents(&old, &new, now()).render(PIPE, 0);
+    assert_eq!(told, "b  drifted  0/1  1  0  012345678  0.1.0  role=web  3s ago\nc  gone\n");
+    let events = |ids: &[&str]| {
+        let events = ids.iter().map(|id| {
+            let mut event = event("drift_detected", id);
+            event["id"] = json!(id);
+            event
+        });
+        read::<Events>(json!({ "events": events.collect::<Vec<_>>(), "next": null })).events
+    };
+    let told =
+        fleet::new_events(&events(&["7", "6"]), &events(&["9", "8", "7"]), now()).render(PIPE, 0);
+    let ends: Vec<&str> = told.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(ends, ["8", "9"], "in the order in which they happened");
+}
+
+#[test]
 fn events_tell_who_asked_and_how_it_ended() {
     let list: Events = read(
         json!({ "events": [event("apply_finished", "\nacme: rate limited\n")], "next": null }),
@@ -110,56 +174,58 @@ fn events_tell_who_asked_and_how_it_ended() {
 
 #[test]
 fn an_agent_tells_what_is_wrong_and_why_before_anything_else() {
-    let text = agent::describe(&drifted_agent(), PIPE, now());
-    let expected = "web-01 is drifted - of 2 tasks, 1 drifted and 0 failed
+    insta::assert_snapshot!("agent_in_a_pipe", agent::describe(&drifted_agent(), PIPE, now()));
+    for width in [40, 60, 100] {
+        let text = agent::describe(&drifted_agent(), terminal(width), now());
+        insta::assert_snapshot!(format!("agent_{width}"), fitting(text, width));
+    }
+}
 
-certs / shell.renew
-  drifted since 2026-01-02T03:00:00Z (10m ago)
-  the check ended with exit code 1:
-  expires soon
-    -old
-    +new
-  last output, 2026-01-02T03:08:00Z (2m ago) (apply_finished):
-    acme: rate limited
-    try later
-  → `alert_only` leaves it to you: `fluke reconcile task certs`
-
-Agent
-  labels      role=web
-  version     0.1.0 (worker)
-  executors   shell, mise
-  connected   since 2026-01-02T03:00:00Z (10m ago)
-  last heard  2026-01-02T03:09:57Z (3s ago)
-  commit      0123456789abcdef
-  snapshot    none
-
-Tasks
-  TASK   STEP          STATUS   POLICY      SINCE    CHECKED  APPLIED
-  certs  shell.renew   drifted  alert_only  10m ago  3s ago   -
-         shell.reload  in_sync              -        3s ago   -
-
-Recent events
-";
-    assert!(text.starts_with(expected), "{text}");
+#[test]
+fn an_agent_that_is_well_or_away_is_told_in_a_line_or_two() {
+    let mut well = drifted_agent();
+    well.agent.status = Status::InSync;
+    well.task_details.truncate(0);
+    let text = agent::describe(&well, PIPE, now());
+    assert!(text.starts_with("web-01 is in sync - 2 tasks, nothing to do\n\nAgent\n"), "{text}");
+    let mut away = well.clone();
+    (away.agent.status, away.agent.connected) = (Status::Offline, false);
+    let text = agent::describe(&away, PIPE, now());
+    assert!(
+        text.starts_with("web-01 is offline since 2026-01-02T03:09:57Z (3s ago)\n  next  "),
+        "{text}"
+    );
+    assert!(text.contains("\n  do    on that host: systemctl status fluke-agent"), "{text}");
 }
 
 #[test]
 fn what_happens_next_is_told_for_each_situation() {
     for (case, change, says) in [
         ("offline", json!({"connected": false}), "before the agent is back"),
-        ("applying", json!({"step": "applying"}), "is being put right now"),
+        ("applying", json!({"step": "applying"}), "it is being put right now"),
         (
             "non-convergent",
             json!({"step": "applied_but_drifted"}),
-            "the check or the command is wrong",
+            "its command ended well and its check still says no",
         ),
         (
             "failing",
             json!({"step": "failed", "retry": "2026-01-02T03:10:40Z"}),
-            "failed 3 times in a row, is tried again in 40s",
+            "it failed 3 times in a row, and is tried again in 40s",
         ),
+        (
+            "relapsing",
+            json!({"failures": 0, "retry": "2026-01-02T03:10:40Z"}),
+            "it drifts again whenever it was put right: it is left alone, and tried again in 40s",
+        ),
+        ("a human's", json!({}), "it waits for you: its policy is `alert_only`"),
         ("waiting", json!({"policy": "remediate"}), "when its turn comes"),
         ("cannot tell", json!({"step": "failed"}), "with the next cycle"),
+        (
+            "blocked",
+            json!({"second": "drifted", "step": "failed"}),
+            "it waits for shell.renew, whose check cannot tell",
+        ),
     ] {
         let mut value = serde_json::to_value(drifted_agent()).expect("JSON");
         let set = |target: &mut Value, with: &Value| {
@@ -170,6 +236,8 @@ fn what_happens_next_is_told_for_each_situation() {
         set(&mut value["connected"], &change["connected"]);
         let task = &mut value["task_details"][0];
         task["failures"] = json!(3);
+        set(&mut task["failures"], &change["failures"]);
+        set(&mut task["steps"][1]["status"], &change["second"]);
         set(&mut task["policy"], &change["policy"]);
         set(&mut task["retry_at"], &change["retry"]);
         set(&mut task["steps"][0]["status"], &change["step"]);
@@ -191,31 +259,20 @@ fn a_task_tells_where_it_stands_and_what_it_is() {
         "agent": "web-01", "task": "certs", "step": "shell.renew", "policy": "alert_only", "status": "drifted",
         "reason": "expires soon", "since": "2026-01-02T03:00:00Z"
     }]}));
-    assert_eq!(
-        task::describe(&view, &drift.drift, PIPE, now()),
-        "certs is drifted - in sync on 1 of 2 agents
-
-Agents
-  AGENT   STATUS   STEP         SINCE    REASON
-  db-1    in_sync
-  web-01  drifted  shell.renew  10m ago  expires soon
-
-Definition
-  description  none
-  defined      web/certs.fluke.hcl:4
-  policy       alert_only
-  selector     role=web, zone exists
-
-shell.renew
-  check       test -f x
-  command
-    set -e
-    touch x
-  timeout     1m 30s
-  on_failure  continue
-"
+    let told = |width| task::describe(&view, &drift.drift, width, now());
+    insta::assert_snapshot!("task_in_a_pipe", told(PIPE));
+    insta::assert_snapshot!("task_40", fitting(told(terminal(40)), 40));
+    let calm =
+        TaskView { agents: vec![view.agents[0].clone()], status: Status::InSync, ..view.clone() };
+    let text = task::describe(&calm, &[], PIPE, now());
+    assert!(text.starts_with("certs is in sync on its one agent\n"), "{text}");
+    let nobody = TaskView { agents: vec![], ..view.clone() };
+    let text = task::describe(&nobody, &[], PIPE, now());
+    assert!(
+        text.starts_with("certs matches no known agent\n  why   its selector is: role=web"),
+        "{text}"
     );
-    let table = fleet::tasks(&Tasks { tasks: vec![view], next: None }).render(PIPE, 0);
+    let table = fleet::tasks(&[view]).render(PIPE, 0);
     assert_eq!(
         table,
         "NAME   POLICY      STATUS   AGENTS  STEPS  DEFINED

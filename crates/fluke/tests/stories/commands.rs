@@ -99,3 +99,66 @@ async fn what_is_watched_is_shown_again_when_it_changes() {
     assert!(host.has("page"));
     shows("nothing is drifted").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_filtered_by_the_server_and_come_in_as_many_pages_as_it_takes() {
+    let fleet = Fleet::start().await;
+    let root = fleet.root("web-1");
+    let _web = fleet.join("web-1", "role=web,env=prod").await;
+    let _other = fleet.join("web-2", "role=web").await;
+    let _db = fleet.join("db-1", "role=db").await;
+    let manifest = format!(
+        "task \"page\" {{\n  drift {{\n    policy = \"alert_only\"\n  }}\n  selector {{\n    match_labels = \
+         {{ role = \"web\" }}\n  }}\n  shell \"file\" {{\n    check   = \"test -f {root}/page\"\n    \
+         command = \"touch {root}/page\"\n  }}\n}}\n"
+    );
+    fleet.commit("a page", &manifest).await;
+    fleet.settles().await;
+    let names = async |arguments: &[&str]| {
+        let told = fleet.fluke(&[arguments, &["-q"]].concat()).await;
+        assert_eq!(told.code, 0, "{arguments:?}: {told:?}");
+        told.stdout.lines().map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["get", "agents"]).await, ["web-1", "web-2", "db-1"], "what is wrong first");
+    for (filters, expected) in [
+        (&["--status", "drifted"][..], &["web-1", "web-2"][..]),
+        (&["--label", "role=web", "--label", "env"][..], &["web-1"][..]),
+        (&["--name", "db"][..], &["db-1"][..]),
+        (&["--limit", "2"][..], &["web-1", "db-1"][..]),
+        (&["--status", "failed"][..], &[][..]),
+    ] {
+        assert_eq!(names(&[&["get", "agents"], filters].concat()).await, expected, "{filters:?}");
+    }
+    assert_eq!(names(&["get", "tasks", "--status", "drifted", "--name", "pa"]).await, ["page"]);
+    for (filters, says) in [
+        (&["--agent", "web-1"][..], "web-1"),
+        (&["--task", "page", "--policy", "alert_only", "--limit", "1"][..], "web-1"),
+        (&["--policy", "remediate"][..], "nothing of that is drifted"),
+    ] {
+        let told = fleet.fluke(&[&["get", "drift"], filters].concat()).await;
+        assert!(told.stdout.contains(says), "{filters:?}: {told:?}");
+        assert!(!told.stdout.contains("web-2"), "{filters:?}: {told:?}");
+    }
+    let all = fleet.fluke(&["get", "events", "--since", "1h", "-o", "json"]).await;
+    let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
+    assert_eq!(all["events"].as_array().map(Vec::len), Some(fleet.events(&[]).await.len()));
+    let none = fleet.fluke(&["events", "--since", "0s"]).await;
+    assert!(none.stdout.starts_with("nothing like that has happened"), "{none:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_task_is_put_right_on_one_agent() {
+    let (fleet, host) = fleet_with_drift("touch ROOT/page").await;
+    let name = fleet.agents()[0].name.to_string();
+    let told = fleet.fluke(&["reconcile", "task", "page", "--agent", "nobody"]).await;
+    assert_eq!(told.code, 1);
+    assert!(told.stderr.starts_with("error: there is no agent `nobody`"), "{told:?}");
+    let told = fleet.fluke(&["describe", "agent", &name]).await;
+    let line = format!("fluke reconcile task page --agent {name}");
+    assert!(told.stdout.contains(&line), "the line that puts it right: {told:?}");
+    let arguments: Vec<&str> = line.split(' ').skip(1).collect();
+    assert_eq!(fleet.fluke(&arguments).await.code, 0);
+    assert!(host.has("page"));
+    let told = fleet.fluke(&["describe", "agent", &name]).await;
+    assert!(told.stdout.starts_with(&format!("{name} is in sync - 1 task, checked")), "{told:?}");
+}

@@ -4,6 +4,7 @@
 mod alerts;
 mod host;
 pub mod program;
+pub mod terminal;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ impl<'a> Asked<'a> {
         Self { peer: SOCKET, ..self }
     }
 
-    fn to_a_strange_name(self) -> Self {
+    fn by_a_strange_name(self) -> Self {
         Self { strange_name: true, ..self }
     }
 }
@@ -49,7 +49,7 @@ fn one_decision_for_each_route_and_caller() {
         ("change with a wrong one", asked(Change).showing("ONE"), Err(WrongToken)),
         ("read with the first", asked(Read).showing("one"), Ok(Caller::Token(1))),
         ("change with the second", asked(Change).showing("two"), Ok(Caller::Token(2))),
-        ("any name will do", asked(Read).showing("one").to_a_strange_name(), Ok(Caller::Token(1))),
+        ("any name will do", asked(Read).showing("one").by_a_strange_name(), Ok(Caller::Token(1))),
         (
             "a program that reads says anything",
             asked(Read).showing("one").of(Origin::Foreign),
@@ -78,10 +78,10 @@ fn one_decision_for_each_route_and_caller() {
         ("socket, own page", asked(Change).local().of(Origin::Own), socket.clone()),
         ("socket from elsewhere", asked(Change).local().of(Origin::Foreign), Err(CrossSite)),
         ("socket, data for elsewhere", asked(Read).local().of(Origin::Foreign), Err(CrossSite)),
-        ("socket by a strange name", asked(Read).local().to_a_strange_name(), Err(StrangeName)),
+        ("socket by a strange name", asked(Read).local().by_a_strange_name(), Err(StrangeName)),
         (
             "socket, rebound",
-            asked(Change).local().of(Origin::Own).to_a_strange_name(),
+            asked(Change).local().of(Origin::Own).by_a_strange_name(),
             Err(StrangeName),
         ),
     ] {
@@ -94,8 +94,8 @@ fn one_decision_for_each_route_and_caller() {
         ("any token, none set", asked(Change).showing("one"), Err(ReadOnly)),
         ("empty token, none set", asked(Change).showing(""), Err(ReadOnly)),
         ("a session of old", asked(Change).signed_in().of(Origin::Own), Err(ReadOnly)),
-        ("rebound", asked(Read).to_a_strange_name(), Err(StrangeName)),
-        ("rebound, with a token", asked(Read).showing("x").to_a_strange_name(), Err(StrangeName)),
+        ("rebound", asked(Read).by_a_strange_name(), Err(StrangeName)),
+        ("rebound, with a token", asked(Read).showing("x").by_a_strange_name(), Err(StrangeName)),
         ("data for elsewhere", asked(Read).of(Origin::Foreign), Err(CrossSite)),
         ("a token changes nothing", asked(Read).showing("x").of(Origin::Foreign), Err(CrossSite)),
         ("page by a link", asked(Page).of(Origin::Foreign), anonymous),

@@ -91,10 +91,15 @@ impl Page {
         blocks
     }
 
-    /// What a line `{{#include path}}` stands for.
+    /// What a line `{{#include path}}` stands for; with `path:5:`, from the fifth line on.
     fn included(&self, line: &str) -> Option<String> {
         let path = line.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?;
-        Some(Self::read(&self.path.parent()?.join(path)).text)
+        let (path, first) = match path.strip_suffix(':').and_then(|path| path.rsplit_once(':')) {
+            Some((path, first)) => (path, first.parse::<usize>().expect("the number of a line")),
+            None => (path, 1),
+        };
+        let text = Self::read(&self.path.parent()?.join(path)).text;
+        Some(text.split_inclusive('\n').skip(first - 1).collect())
     }
 
     /// The targets of all links, those in code aside.
