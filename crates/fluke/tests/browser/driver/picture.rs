@@ -60,13 +60,13 @@ const FREEZE: &str = r#"(() => {
 impl Page {
     /// Keeps a picture for people to look at.
     pub async fn screenshot(&self, name: &str) {
-        let (picture, _) = self.frozen().await;
+        let (picture, _) = self.frozen(true).await;
         write(&workspace().join("target/screenshots").join(format!("{name}.png")), &picture);
     }
 
     /// A picture for the book, which must show what the page says now.
     pub async fn picture(&self, name: &str) {
-        let (picture, says) = self.frozen().await;
+        let (picture, says) = self.frozen(false).await;
         let lines: Vec<_> = says.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         is_recorded(&format!("{name}.txt"), &(lines.join("\n") + "\n"));
         write(&workspace().join("target/screenshots/book").join(format!("{name}.png")), &picture);
@@ -80,11 +80,13 @@ impl Page {
     }
 
     /// A picture of the page without what is different every time, and what it says then.
-    async fn frozen(&self) -> (Vec<u8>, String) {
+    async fn frozen(&self, quickly: bool) -> (Vec<u8>, String) {
         self.evaluate::<bool>(PAINTED).await;
         self.evaluate::<Value>(FREEZE).await;
         let says = self.evaluate(SAYS).await;
-        let taken = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;
+        // Quickly, the file is larger.
+        let params = json!({ "format": "png", "optimizeForSpeed": quickly });
+        let taken = self.call("Page.captureScreenshot", params).await;
         self.evaluate::<Value>("thaw()").await;
         let picture = STANDARD.decode(taken["data"].as_str().unwrap_or_default());
         (picture.expect("a picture"), says)
