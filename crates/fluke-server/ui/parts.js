@@ -26,14 +26,14 @@ export const policyTag = (policy) => h("code", { class: "tag" }, policy);
 
 /** What a command printed, or any text that keeps its lines. */
 export function output(text, label = "Output") {
-  return h("pre", { class: "output", tabindex: 0, role: "region", "aria-label": label }, text.trimEnd());
+  return h("pre", { class: "output", tabindex: 0, role: "group", "aria-label": label }, text.trimEnd());
 }
 
 /** A unified diff, line by line. */
 export function diff(text) {
   const kind = { "+": "added", "-": "removed", "@": "place" };
   const lines = text.trimEnd().split("\n");
-  return h("pre", { class: "output diff", tabindex: 0, role: "region", "aria-label": "What differs" },
+  return h("pre", { class: "output diff", tabindex: 0, role: "group", "aria-label": "What differs" },
     lines.map((line) => h("span", { class: kind[line[0]] ?? "same" }, `${line}\n`)));
 }
 
@@ -56,7 +56,7 @@ export function empty(title, ...more) {
 export const waiting = (what) => h("p", { class: "waiting", role: "status" }, `Reading ${what} …`);
 
 /** A command to copy. */
-export const command = (text) => h("pre", { class: "command", tabindex: 0, role: "region", "aria-label": "Command" }, text);
+export const command = (text) => h("pre", { class: "command", tabindex: 0, role: "group", "aria-label": "Command" }, text);
 
 /** One event: what, where, why, how it ended; its output unfolds. */
 export function eventLine(event, { withAgent = true } = {}) {
@@ -100,7 +100,7 @@ export function codeFrame(diagnostic) {
   return h("figure", { class: `frame is-${diagnostic.severity === "warning" ? "drifted" : "failed"}` },
     h("figcaption", null, h("strong", null, diagnostic.message),
       h("span", { class: "frame-place" }, icon("file"), ` ${file}:${line}:${column}`)),
-    source.length > 0 && h("pre", { tabindex: 0, role: "region", "aria-label": `${file}, line ${line}` },
+    source.length > 0 && h("pre", { tabindex: 0, role: "group", "aria-label": `${file}, line ${line}` },
       source.map((text, index) => {
         const number = line + index;
         const from = number === line ? column : 1;

@@ -137,6 +137,6 @@ function stepDefinition(step) {
     h("p", { class: "step-head" }, h("code", null, step.address), h("span", { class: "quiet" }, kind)),
     h("dl", { class: "spec" }, Object.entries(spec).filter(([, value]) => value !== null).map(([field, value]) => [
       h("dt", { key: `${field} name` }, field),
-      h("dd", { key: field }, h("pre", { tabindex: 0, role: "region", "aria-label": field }, typeof value === "string" ? value.trimEnd() : JSON.stringify(value))),
+      h("dd", { key: field }, h("pre", { tabindex: 0, role: "group", "aria-label": field }, typeof value === "string" ? value.trimEnd() : JSON.stringify(value))),
     ])));
 }

@@ -4,6 +4,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const NOTHING = Object.freeze({});
+/** What is in them, people change: the attribute is only what was in them first. */
+const FIELDS = new Set(["input", "select", "textarea"]);
 
 /** A node of the tree: `h("a", { href: "/" }, "Fleet")`. Text is always text, never markup. */
 export function h(tag, props, ...children) {
@@ -96,8 +98,8 @@ function assign(node, name, value) {
     for (const property in value) node.style.setProperty(property, value[property]);
   } else if (name.startsWith("on")) {
     node[name] = value ?? null;
-  } else if (name === "value" || name === "checked" || name === "disabled") {
-    if (node[name] !== value) node[name] = value ?? (name === "value" ? "" : false);
+  } else if (name === "value" && FIELDS.has(node.localName)) {
+    if (node.value !== value) node.value = value ?? "";
   } else if (value === undefined || value === null || value === false) {
     node.removeAttribute(name);
   } else {
