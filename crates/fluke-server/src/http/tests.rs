@@ -3,6 +3,7 @@
 mod api;
 mod limits;
 mod lists;
+mod measure;
 mod resume;
 mod routes;
 mod stream;
