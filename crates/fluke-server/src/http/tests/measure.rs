@@ -2,6 +2,8 @@
 //!
 //! `cargo test --release -p fluke-server --lib -- --ignored --nocapture measure`
 
+#![expect(clippy::print_stdout, reason = "it is what a measurement is for")]
+
 use std::io::Write;
 
 use crate::http::stream::ring::At;
