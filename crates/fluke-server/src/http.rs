@@ -5,6 +5,7 @@
 
 mod api;
 pub mod auth;
+mod compress;
 pub(crate) mod crowd;
 mod health;
 mod metrics;
@@ -334,6 +335,7 @@ fn beyond_bounds(request: &Request) -> Option<Problem> {
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
+    let takes_gzip = compress::is_asked_for(request.headers());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         // Whatever was added to it on its way stays.
@@ -349,7 +351,7 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);
     }
-    response
+    if takes_gzip { compress::compressed(response).await } else { response }
 }
 
 /// For answers that say nothing else: no page is made of them, and nobody keeps them.

@@ -4,6 +4,7 @@ mod api;
 mod intrusion;
 mod limits;
 mod lists;
+mod measure;
 mod metrics;
 mod pages;
 mod resume;

@@ -101,7 +101,7 @@ impl Machine {
         (!unseen.is_empty()).then(|| {
             let unseen = unseen.join(", ");
             format!(
-                "nothing was applied: {unseen} has drifted too since this was asked for; look again"
+                "nothing was applied: more has drifted since this was asked for: {unseen}; look again"
             )
         })
     }

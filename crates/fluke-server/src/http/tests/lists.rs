@@ -91,6 +91,26 @@ async fn a_page_of_drift_goes_on_where_the_last_one_ended_even_if_that_is_gone()
 }
 
 #[tokio::test]
+async fn a_large_list_is_compressed_for_those_who_ask() {
+    let server = Server::start(Setup::default()).await;
+    let _agents: Vec<Agent> = (0..100).map(|number| server.agent(&format!("a{number}"))).collect();
+    let plain = server.get("/api/v1/agents").await;
+    assert!(!plain.headers.contains_key("content-encoding"));
+    let ask = server.client.get(server.at("/api/v1/agents")).header("accept-encoding", "gzip");
+    let answer = ask.send().await.expect("an answer");
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    let squeezed = answer.bytes().await.expect("a body");
+    assert!(squeezed.len() * 5 < plain.text.len(), "{} bytes", squeezed.len());
+    let mut text = String::new();
+    let mut decoder = flate2::read::GzDecoder::new(&squeezed[..]);
+    std::io::Read::read_to_string(&mut decoder, &mut text).expect("gzip");
+    assert_eq!(text, plain.text);
+    let ask = server.client.get(server.at("/api/v1/source")).header("accept-encoding", "gzip");
+    let small = ask.send().await.expect("an answer");
+    assert!(!small.headers().contains_key("content-encoding"), "what is small stays as it is");
+}
+
+#[tokio::test]
 async fn a_filter_with_a_mistake_returns_nothing_but_the_reason() {
     let (server, _agents) = three().await;
     let answer = server.get("/api/v1/agents?stats=drifted").await;

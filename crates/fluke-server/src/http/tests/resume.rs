@@ -202,7 +202,12 @@ async fn ends_with_the_same_picture(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        // A case that fails takes as long as patience does.
+        max_shrink_time: 60_000,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_client_that_resumes_ends_with_the_picture_of_one_that_begins_anew(
