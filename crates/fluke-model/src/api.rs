@@ -1,5 +1,8 @@
 //! The JSON of the HTTP API: written by the server, read by the command line.
 
+mod reconcile;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
@@ -11,17 +14,21 @@ use crate::policy::Policy;
 use crate::status::{Status, StepStatus};
 use crate::task::Step;
 use crate::time::Timestamp;
-use crate::verdict::Outcome;
+
+pub use reconcile::*;
 
 /// `GET agents`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agents {
     /// By name.
     pub agents: Vec<Agent>,
+    /// To be given as `after` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<AgentName>,
 }
 
 /// One agent, at a glance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agent {
     /// What it calls itself.
     pub name: AgentName,
@@ -51,7 +58,7 @@ pub struct Agent {
 }
 
 /// How many tasks of a host stand how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCounts {
     /// All that match.
     pub total: u32,
@@ -64,7 +71,7 @@ pub struct TaskCounts {
 }
 
 /// `GET agents/{name}`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentDetail {
     /// The same as in the list.
     #[serde(flatten)]
@@ -81,7 +88,7 @@ pub struct AgentDetail {
 }
 
 /// One task on one agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentTask {
     /// The task's name.
     pub name: TaskName,
@@ -98,7 +105,7 @@ pub struct AgentTask {
 }
 
 /// One step on one agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStep {
     /// `kind.name`
     pub step: StepAddress,
@@ -117,14 +124,17 @@ pub struct AgentStep {
 }
 
 /// `GET tasks`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tasks {
     /// By name.
     pub tasks: Vec<TaskView>,
+    /// To be given as `after` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<TaskName>,
 }
 
 /// `GET tasks/{name}`, and one of `GET tasks`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// The task's name.
     pub name: TaskName,
@@ -145,7 +155,7 @@ pub struct TaskView {
 }
 
 /// How a task stands on one agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAgent {
     /// The agent's name.
     pub name: AgentName,
@@ -154,14 +164,64 @@ pub struct TaskAgent {
 }
 
 /// `GET drift`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftList {
-    /// What is drifted now.
+    /// What is drifted now, by agent and task, steps in declaration order.
     pub drift: Vec<DriftEntry>,
+    /// To be given as `after` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<DriftMark>,
+}
+
+/// A place in the list of drift: `agent:task:step`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9._/-]+:[A-Za-z0-9._/-]+:[A-Za-z0-9_/-]+\.[A-Za-z0-9._/-]+$"))]
+pub struct DriftMark {
+    /// Where.
+    pub agent: AgentName,
+    /// Which task.
+    pub task: TaskName,
+    /// Which step.
+    pub step: StepAddress,
+}
+
+impl std::str::FromStr for DriftMark {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(3, ':').map(str::to_string);
+        let mut part = || parts.next().ok_or("a place in the drift is `agent:task:step`");
+        let (agent, task, step) = (part()?, part()?, part()?);
+        let words = |error: crate::id::InvalidName| error.to_string();
+        Ok(Self {
+            agent: agent.try_into().map_err(words)?,
+            task: task.try_into().map_err(words)?,
+            step: step.try_into().map_err(words)?,
+        })
+    }
+}
+
+impl TryFrom<String> for DriftMark {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<DriftMark> for String {
+    fn from(mark: DriftMark) -> String {
+        format!("{}:{}:{}", mark.agent, mark.task, mark.step)
+    }
+}
+
+impl From<&DriftEntry> for DriftMark {
+    fn from(entry: &DriftEntry) -> Self {
+        Self { agent: entry.agent.clone(), task: entry.task.clone(), step: entry.step.clone() }
+    }
 }
 
 /// One step that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftEntry {
     /// Where.
     pub agent: AgentName,
@@ -180,7 +240,7 @@ pub struct DriftEntry {
 }
 
 /// `GET events`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// Newest first.
     pub events: Vec<Event>,
@@ -196,7 +256,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// `GET source`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// Without credentials.
     pub url: String,
@@ -220,106 +280,8 @@ pub struct Source {
     pub error: Option<String>,
 }
 
-/// `POST reconcile`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReconcileRequest {
-    /// What to put right.
-    pub scope: ReconcileScope,
-    /// The agent's or task's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Who asks, as the caller says; the server adds how they came in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-}
-
-/// What a manual reconcile is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReconcileScope {
-    /// Every connected agent.
-    All,
-    /// All tasks of one agent.
-    Agent,
-    /// One task on every connected agent that it matches.
-    Task,
-}
-
-/// The answer to `POST reconcile`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReconcileAccepted {
-    /// To follow it by.
-    pub id: String,
-}
-
-/// `GET reconcile/{id}`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ReconcileProgress {
-    /// The same as was answered.
-    pub id: String,
-    /// What was asked.
-    pub scope: ReconcileScope,
-    /// The agent's or task's name.
-    pub name: Option<String>,
-    /// Who asked.
-    pub by: String,
-    /// Whether nothing of it is left to do.
-    pub done: bool,
-    /// Whether anything failed.
-    pub failed: bool,
-    /// When it was asked for.
-    pub started: Timestamp,
-    /// Each agent that it concerns.
-    pub agents: Vec<ReconcileAgent>,
-}
-
-/// How far a manual reconcile has come on one agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ReconcileAgent {
-    /// The agent's name.
-    pub name: AgentName,
-    /// How far.
-    pub state: ReconcileState,
-    /// What was applied, and how it ended.
-    pub steps: Vec<ReconcileStep>,
-    /// Why it failed, where no step says so.
-    pub error: Option<String>,
-}
-
-/// How far a manual reconcile has come on one agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReconcileState {
-    /// Waits for the agent to finish what it is at.
-    Waiting,
-    /// Checks run.
-    Checking,
-    /// Steps are being applied.
-    Applying,
-    /// Everything is as it should be.
-    Done,
-    /// Something failed.
-    Failed,
-    /// The agent is away; it is brought up to date when it returns.
-    Offline,
-}
-
-/// One step of a manual reconcile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ReconcileStep {
-    /// Which task.
-    pub task: TaskName,
-    /// Which step.
-    pub step: StepAddress,
-    /// How it ended; none while it runs.
-    pub outcome: Option<Outcome>,
-    /// The tail of what it printed.
-    pub output: Option<String>,
-}
-
 /// `GET session`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// Whether a valid token or session was shown.
     pub signed_in: bool,

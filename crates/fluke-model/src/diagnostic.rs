@@ -1,9 +1,10 @@
 //! What is wrong with a text that somebody wrote, and exactly where.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One problem in one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     /// Whether it stops the commit.
     pub severity: Severity,
@@ -28,7 +29,9 @@ pub struct Diagnostic {
 }
 
 /// How bad a problem is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The commit is rejected.

@@ -1,5 +1,6 @@
 //! Events: lines of recent history.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
@@ -8,8 +9,11 @@ use crate::time::Timestamp;
 use crate::verdict::Outcome;
 
 /// An event's id: grows with time, unique per server, usable as a page mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = "^[0-9]{1,20}$"))]
 pub struct EventId(pub u64);
 
 impl std::fmt::Display for EventId {
@@ -34,7 +38,7 @@ impl TryFrom<String> for EventId {
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
         /// What an event is about.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum EventKind { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
 
         impl EventKind {
@@ -91,7 +95,7 @@ event_kinds! {
 }
 
 /// A line of recent history: what ran, where, why, how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Set when the event is recorded.
     pub id: EventId,

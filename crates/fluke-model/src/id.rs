@@ -5,10 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest name that is accepted anywhere, in bytes.
 pub const MAX_NAME: usize = 128;
+
+/// The grammar of [`check_name`], for readers that know regular expressions.
+const NAME_PATTERN: &str = "^[A-Za-z0-9._/-]+$";
 
 /// Why a text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,8 +59,9 @@ pub fn check_name(what: &'static str, text: &str) -> Result<(), InvalidName> {
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
+        #[schemars(extend("pattern" = NAME_PATTERN, "minLength" = 1, "maxLength" = MAX_NAME))]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -134,8 +139,9 @@ name_type!(
 );
 
 /// A step's place within its task: `kind.name`, for example `shell.migrate`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9_/-]{1,128}\.[A-Za-z0-9._/-]{1,128}$"))]
 pub struct StepAddress {
     kind: Arc<str>,
     name: Arc<str>,
@@ -189,7 +195,9 @@ impl From<StepAddress> for String {
 }
 
 /// The id of a commit (or, for a watched folder, of its content).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct CommitId(Arc<str>);
 
@@ -218,8 +226,9 @@ impl fmt::Display for CommitId {
 }
 
 /// A SHA-256 over some content, shown as hexadecimal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = "^[0-9a-f]{64}$"))]
 pub struct Hash256([u8; 32]);
 
 impl Hash256 {

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{LabelKey, LabelValue};
+use crate::id::{InvalidName, LabelKey, LabelValue};
 
 /// A host's labels.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Labels(pub BTreeMap<LabelKey, LabelValue>);
 
@@ -31,8 +34,37 @@ impl std::fmt::Display for Labels {
     }
 }
 
+/// What somebody who looks for hosts asks of one label: `key=value`, or `key` with any value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelFilter {
+    /// The key looked at.
+    pub key: LabelKey,
+    /// The value it must have, if not any.
+    pub value: Option<LabelValue>,
+}
+
+impl LabelFilter {
+    /// Tells whether a host with these labels is meant.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        labels
+            .0
+            .get(&self.key)
+            .is_some_and(|value| self.value.as_ref().is_none_or(|wanted| wanted == value))
+    }
+}
+
+impl std::str::FromStr for LabelFilter {
+    type Err = InvalidName;
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text.split_once('=') {
+            Some((key, value)) => Ok(Self { key: key.parse()?, value: Some(value.parse()?) }),
+            None => Ok(Self { key: text.parse()?, value: None }),
+        }
+    }
+}
+
 /// Chooses hosts: every pair and every requirement must hold. Empty matches every host.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Selector {
     /// Pairs that must be among the host's labels.
     pub match_labels: BTreeMap<LabelKey, LabelValue>,
@@ -42,7 +74,7 @@ pub struct Selector {
 }
 
 /// One condition on one label key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The key looked at.
     pub key: LabelKey,
@@ -54,7 +86,7 @@ pub struct Requirement {
 }
 
 /// How a [`Requirement`] looks at its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// The key is there, with one of the values.
@@ -100,6 +132,24 @@ mod tests {
             key: LabelKey::new(key).expect("key"),
             operator,
             values: values.iter().map(|v| LabelValue::new(v).expect("value")).collect(),
+        }
+    }
+
+    #[test]
+    fn a_filter_asks_for_a_pair_or_for_a_key() {
+        let host = labels(&["role=web", "env=prod"]);
+        for (text, matches) in [
+            ("role=web", true),
+            ("role", true),
+            ("role=db", false),
+            ("zone", false),
+            ("web", false),
+        ] {
+            let filter: LabelFilter = text.parse().expect("a filter");
+            assert_eq!(filter.matches(&host), matches, "{text}");
+        }
+        for wrong in ["", "=web", "role=", "ro le", "role=a=b"] {
+            assert!(wrong.parse::<LabelFilter>().is_err(), "{wrong}");
         }
     }
 

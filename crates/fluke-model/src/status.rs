@@ -1,10 +1,22 @@
 //! How things stand: of a step, of a task on a host, of a host.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How one step stands on one host.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
@@ -25,7 +37,18 @@ pub enum StepStatus {
 
 /// How a task, or all tasks of a host together, stand.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -64,6 +87,10 @@ impl StepStatus {
 }
 
 impl Status {
+    /// Every status there is, in the order they are documented.
+    pub const ALL: [Status; 6] =
+        [Self::InSync, Self::Drifted, Self::Applying, Self::Failed, Self::Unknown, Self::Offline];
+
     /// The name used in JSON and on the terminal.
     pub fn as_str(self) -> &'static str {
         match self {

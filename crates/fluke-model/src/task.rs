@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{StepAddress, TaskName};
@@ -42,7 +43,7 @@ impl std::fmt::Display for Location {
 }
 
 /// One executor block: the unit that is checked and applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// `kind.name`, unique within the task.
     pub address: StepAddress,
@@ -51,13 +52,14 @@ pub struct Step {
     pub on_failure: OnFailure,
     /// Instead of the agent's `command_timeout`.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    #[schemars(with = "Option<u64>")]
     pub timeout: Option<Duration>,
     /// What the block says.
     pub spec: ExecutorSpec,
 }
 
 /// What a failed step means for the steps after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// The task ends here.
@@ -68,7 +70,7 @@ pub enum OnFailure {
 }
 
 /// The body of an executor block, one variant a kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorSpec {
     /// Tasks that the user keeps in `.mise.toml`.
@@ -82,7 +84,7 @@ pub enum ExecutorSpec {
 }
 
 /// `shell "name" { … }`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShellSpec {
     /// Exit 0: satisfied.
     pub check: String,
@@ -100,7 +102,7 @@ pub struct ShellSpec {
 }
 
 /// `mise "name" { … }`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MiseSpec {
     /// Where mise runs.
     pub working_dir: String,
@@ -114,7 +116,7 @@ pub struct MiseSpec {
 }
 
 /// A repository that a step's directory is a clone of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GitCheckout {
     /// Anything that `git clone` takes.
     pub url: String,
@@ -123,7 +125,7 @@ pub struct GitCheckout {
 }
 
 /// `systemd "name" { … }`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemdSpec {
     /// With its suffix.
     pub unit: String,
@@ -134,7 +136,7 @@ pub struct SystemdSpec {
 }
 
 /// What a unit should be doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnitState {
     /// Active.

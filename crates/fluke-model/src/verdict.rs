@@ -1,5 +1,6 @@
 //! What a check found, and how an apply ended.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most output that is kept of one command, in bytes: its tail.
@@ -38,7 +39,9 @@ impl Drift {
 }
 
 /// How a step's turn in an apply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Applied, and the check agrees.

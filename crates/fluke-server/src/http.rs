@@ -8,6 +8,7 @@ pub mod auth;
 pub(crate) mod crowd;
 mod health;
 mod metrics;
+mod openapi;
 mod origin;
 mod problem;
 mod query;
@@ -22,6 +23,7 @@ mod ui;
 mod webhook;
 
 use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -33,6 +35,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use fluke_model::api as model;
 use fluke_model::policy::Policy;
+use futures_util::FutureExt;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use tokio::sync::{Semaphore, watch};
@@ -50,9 +53,11 @@ use crate::webhook::Push;
 use auth::{Access, ApiTokens};
 use crowd::Crowd;
 use metrics::Answers;
+use openapi::calls;
 use problem::Problem;
 use serve::Connection;
 use session::Ended;
+use stream::hub::{Hub, World};
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -65,6 +70,10 @@ const MAX_WEBHOOKS: usize = 16;
 const MAX_WAITING: usize = 128;
 /// Live streams at the same time.
 const MAX_STREAMS: usize = 1024;
+/// Of path and query together.
+const MAX_URI: usize = 8 << 10;
+/// Of all headers together.
+const MAX_HEADERS: usize = 16 << 10;
 /// For one answer to begin.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -130,6 +139,8 @@ struct Shared {
     /// Sessions that were signed out.
     ended: Ended,
     streams: Arc<Semaphore>,
+    world: World,
+    hub: Hub,
     answers: Answers,
     /// Every connection holds one.
     connections: Arc<()>,
@@ -137,9 +148,17 @@ struct Shared {
 }
 
 impl App {
-    /// Ready to be served.
+    /// Ready to be served. Must be called within a runtime: it begins to follow changes.
     pub fn new(parts: Parts) -> Self {
+        let world = World {
+            registry: parts.registry.clone(),
+            reconciles: parts.reconciles.clone(),
+            source: parts.source.clone(),
+            events: parts.events.clone(),
+        };
         Self(Arc::new(Shared {
+            hub: Hub::start(world.clone(), &parts.changes),
+            world,
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
@@ -173,6 +192,15 @@ pub(crate) struct Route {
     pub method: MethodFilter,
     pub access: Access,
     handler: fn(MethodFilter) -> MethodRouter<App>,
+    /// What it says of itself in the OpenAPI document; pages for people say nothing.
+    about: Option<fn(&mut openapi::Call<'_>)>,
+}
+
+impl Route {
+    const fn says(mut self, about: fn(&mut openapi::Call<'_>)) -> Self {
+        self.about = Some(about);
+        self
+    }
 }
 
 const GET: MethodFilter = MethodFilter::GET;
@@ -184,7 +212,7 @@ const fn route(
     access: Access,
     handler: fn(MethodFilter) -> MethodRouter<App>,
 ) -> Route {
-    Route { path, method, access, handler }
+    Route { path, method, access, handler, about: None }
 }
 
 /// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
@@ -200,22 +228,34 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/sign-in", Access::Open, |method| on(method, sign_in::form)),
     route(POST, "/sign-in", Access::OwnPage, |method| on(method, sign_in::enter)),
     route(POST, "/sign-out", Access::OwnPage, |method| on(method, sign_in::leave)),
-    route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session)),
     route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
-    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)),
-    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)),
-    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)),
-    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive)),
-    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents)),
-    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent)),
-    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)),
-    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task)),
-    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)),
-    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events)),
-    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source)),
-    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile)),
-    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress)),
-    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve)),
+    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)).says(calls::healthz),
+    route(GET, "/readyz", Access::Open, |method| on(method, health::ready)).says(calls::readyz),
+    route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)).says(calls::metrics),
+    route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive))
+        .says(calls::webhook),
+    route(GET, "/api/v1/openapi.json", Access::Open, |method| on(method, openapi::serve))
+        .says(calls::openapi),
+    route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session))
+        .says(calls::session),
+    route(GET, "/api/v1/agents", Access::Read, |method| on(method, api::agents))
+        .says(calls::agents),
+    route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent))
+        .says(calls::agent),
+    route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)).says(calls::tasks),
+    route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task))
+        .says(calls::task),
+    route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)).says(calls::drift),
+    route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events))
+        .says(calls::events),
+    route(GET, "/api/v1/source", Access::Read, |method| on(method, api::source))
+        .says(calls::source),
+    route(POST, "/api/v1/reconcile", Access::Change, |method| on(method, api::reconcile))
+        .says(calls::reconcile),
+    route(GET, "/api/v1/reconcile/{id}", Access::Read, |method| on(method, api::progress))
+        .says(calls::progress),
+    route(GET, "/api/v1/stream", Access::Read, |method| on(method, stream::serve))
+        .says(calls::stream),
 ];
 
 /// Puts [`ROUTES`] together, each behind its guard and all behind the same bounds.
@@ -253,9 +293,12 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::method(&method, &uri)
 }
 
-/// Bounds how many requests come from one address and how many are under way, and how long each
-/// may take to begin to answer.
+/// Bounds what a request may be, how many come from one address and how many are under way, and
+/// how long each may take to begin to answer.
 async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
+    if let Some(problem) = beyond_bounds(&request) {
+        return problem.into_response();
+    }
     if auth::from(&request).is_some_and(|from| !app.0.crowd.admits(from, Instant::now())) {
         return Problem::too_many_requests().into_response();
     }
@@ -263,8 +306,13 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
         return Problem::unavailable("too many requests are under way; try again in a second")
             .into_response();
     };
-    match tokio::time::timeout(ANSWER_WITHIN, next.run(request)).await {
-        Ok(response) => response,
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => {
+            tracing::error!("fluke itself failed on a request; please report it");
+            Problem::internal().into_response()
+        }
         Err(_) => {
             let detail = format!("there was no answer within {} s", ANSWER_WITHIN.as_secs());
             Problem::unavailable(detail).into_response()
@@ -272,9 +320,30 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
     }
 }
 
+/// What is beyond even larger bounds is refused before it gets here, without a word.
+fn beyond_bounds(request: &Request) -> Option<Problem> {
+    let uri = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    let of = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let headers: usize = request.headers().iter().map(of).sum();
+    if uri > MAX_URI {
+        return Some(Problem::uri_too_long(MAX_URI));
+    }
+    (headers > MAX_HEADERS).then(|| Problem::headers_too_large(MAX_HEADERS))
+}
+
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_string();
     let mut response = next.run(request).await;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        // Whatever was added to it on its way stays.
+        let (headers, body) = {
+            let (parts, body) = problem.answer(&path).into_parts();
+            (parts.headers, body)
+        };
+        *response.body_mut() = body;
+        response.headers_mut().extend(headers);
+    }
     app.0.answers.count(response.status());
     for (name, value) in SECURITY_HEADERS {
         let value = HeaderValue::from_static(value);
@@ -299,7 +368,7 @@ fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(error) => {
             tracing::error!("an answer could not be written as JSON: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            Problem::internal().into_response()
         }
     }
 }

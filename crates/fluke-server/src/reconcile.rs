@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId, TaskName};
+use fluke_model::id::{
+    AgentName, CommitId, Hash256, InstructionId, SessionId, StepAddress, TaskName,
+};
 use fluke_model::message::{Hello, Record, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
@@ -97,6 +99,8 @@ pub struct Request {
     pub by: String,
     /// Only this task.
     pub task: Option<TaskName>,
+    /// Only these of its steps: whoever asked saw that they had drifted, and no others.
+    pub approved: Option<BTreeSet<StepAddress>>,
 }
 
 /// Something to be done.

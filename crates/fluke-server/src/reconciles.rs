@@ -1,15 +1,15 @@
 //! Manual reconciles: who asked for what, and how far it has come.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluke_model::api::{
-    ReconcileAccepted, ReconcileAgent, ReconcileProgress, ReconcileRequest, ReconcileScope,
-    ReconcileState,
+    InvalidRequest, ReconcileAccepted, ReconcileAgent, ReconcileProgress, ReconcileRequest,
+    ReconcileState, ReconcileTarget, SeenDrift,
 };
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, StepAddress, TaskName};
 use fluke_model::time::Timestamp;
 
 use crate::changes::{Change, Changes};
@@ -36,9 +36,9 @@ pub struct Reconciles {
 /// Why a manual reconcile was not begun.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// A scope that needs a name came without one.
-    #[error("the scope `{0}` needs a name")]
-    NameMissing(&'static str),
+    /// What was asked for does not go together.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
     /// No agent of that name was ever connected.
     #[error("no agent `{0}` is known; `fluke get agents` lists those that are")]
     UnknownAgent(String),
@@ -48,6 +48,37 @@ pub enum StartError {
     /// The commit in force has no such task.
     #[error("no task `{0}` is in the commit in force; `fluke get tasks` lists those that are")]
     UnknownTask(String),
+    /// The task is not for that agent.
+    #[error("the task `{task}` is not for the agent `{agent}`: its selector does not match")]
+    NotForAgent {
+        /// Which task.
+        task: TaskName,
+        /// Which agent.
+        agent: AgentName,
+    },
+    /// What was approved is no longer what would be put right.
+    #[error(
+        "what is drifted of the task `{task}` on `{agent}` is no longer what was seen, so nothing was done; now: {now}"
+    )]
+    SeenOtherwise {
+        /// Which task.
+        task: TaskName,
+        /// Which agent.
+        agent: AgentName,
+        /// What is drifted, in words.
+        now: String,
+    },
+}
+
+/// Whom a reconcile concerns, and what of them.
+#[derive(Default)]
+struct Concerned {
+    agents: Vec<AgentName>,
+    task: Option<TaskName>,
+    /// Where the request names one agent: that one.
+    only: Option<AgentName>,
+    /// Steps that may be applied, if only those that were seen may.
+    approved: Option<BTreeSet<StepAddress>>,
 }
 
 impl Reconciles {
@@ -71,19 +102,19 @@ impl Reconciles {
         is_task: impl Fn(&str) -> bool,
         now: Timestamp,
     ) -> Result<ReconcileAccepted, StartError> {
-        let (agents, task) = self.concerned(request, is_task)?;
+        let Concerned { agents, task, only, approved } = self.concerned(request, is_task)?;
         let id = format!("{:x}-{}", now.0, self.counter.fetch_add(1, Ordering::Relaxed));
-        let (scope, name) = (request.scope, request.name.clone());
         let mut event = Event::new(EventKind::ReconcileRequested, now);
         event.by = Some(by.clone());
         event.trigger = Some("manual".into());
         event.task = task.clone();
-        event.agent = agents.first().filter(|_| scope == ReconcileScope::Agent).cloned();
+        event.agent = only.clone();
         self.events.record(event);
         let progress = ReconcileProgress {
             id: id.clone(),
-            scope,
-            name,
+            scope: request.scope,
+            name: request.name.clone(),
+            agent: only.filter(|_| task.is_some()),
             by: by.clone(),
             done: agents.is_empty(),
             failed: false,
@@ -94,8 +125,10 @@ impl Reconciles {
             self.events.record(finish_event(&progress, now));
         }
         self.remember(progress);
+        self.changes.tell(Change::Reconcile(id.clone()));
         for agent in agents {
-            let order = Request { id: id.clone(), by: by.clone(), task: task.clone() };
+            let (task, approved) = (task.clone(), approved.clone());
+            let order = Request { id: id.clone(), by: by.clone(), task, approved };
             match self.registry.order(agent.as_str(), order) {
                 Ok(()) => {}
                 Err(OrderError::Offline) => {
@@ -114,28 +147,47 @@ impl Reconciles {
         &self,
         request: &ReconcileRequest,
         is_task: impl Fn(&str) -> bool,
-    ) -> Result<(Vec<AgentName>, Option<TaskName>), StartError> {
-        let name = |scope| request.name.clone().ok_or(StartError::NameMissing(scope));
-        match request.scope {
-            ReconcileScope::All => Ok((self.registry.names(), None)),
-            ReconcileScope::Agent => {
-                let name = name("agent")?;
-                match self.registry.agent(&name) {
-                    None => Err(StartError::UnknownAgent(name)),
-                    Some(detail) if !detail.agent.connected => Err(StartError::AgentOffline(name)),
-                    Some(detail) => Ok((vec![detail.agent.name], None)),
-                }
+    ) -> Result<Concerned, StartError> {
+        let known_task = |name: &str| match TaskName::new(name) {
+            Ok(task) if is_task(name) => Ok(task),
+            _ => Err(StartError::UnknownTask(name.into())),
+        };
+        match request.target()? {
+            ReconcileTarget::All => {
+                Ok(Concerned { agents: self.registry.names(), ..Concerned::default() })
             }
-            ReconcileScope::Task => {
-                let name = name("task")?;
-                match TaskName::new(&name) {
-                    Ok(task) if is_task(&name) => {
-                        let agents = self.registry.task_status(&task);
-                        Ok((agents.into_iter().map(|agent| agent.name).collect(), Some(task)))
-                    }
-                    _ => Err(StartError::UnknownTask(name)),
-                }
+            ReconcileTarget::Agent(name) => {
+                let agent = self.connected(name)?;
+                let (agents, only) = (vec![agent.clone()], Some(agent));
+                Ok(Concerned { agents, only, ..Concerned::default() })
             }
+            ReconcileTarget::Task(name) => {
+                let task = known_task(name)?;
+                let agents = self.registry.task_status(&task).into_iter().map(|agent| agent.name);
+                Ok(Concerned { agents: agents.collect(), task: Some(task), ..Concerned::default() })
+            }
+            ReconcileTarget::TaskOn { task, agent, seen } => {
+                let (task, agent) = (known_task(task)?, self.connected(agent)?);
+                let Some(drift) = self.registry.task_drift(&agent, &task) else {
+                    return Err(StartError::NotForAgent { task, agent });
+                };
+                if let Some(seen) = seen.filter(|seen| !are_same(seen, &drift)) {
+                    tracing::debug!(%task, %agent, ?seen, ?drift, "an approval is of the past");
+                    return Err(StartError::SeenOtherwise { task, agent, now: in_words(&drift) });
+                }
+                let approved = seen.map(|seen| seen.iter().map(|it| it.step.clone()).collect());
+                let (agents, only) = (vec![agent.clone()], Some(agent));
+                Ok(Concerned { agents, task: Some(task), only, approved })
+            }
+        }
+    }
+
+    /// The name of an agent that is there to be asked.
+    fn connected(&self, name: &str) -> Result<AgentName, StartError> {
+        match self.registry.view(name) {
+            None => Err(StartError::UnknownAgent(name.into())),
+            Some(agent) if !agent.connected => Err(StartError::AgentOffline(name.into())),
+            Some(agent) => Ok(agent.name),
         }
     }
 
@@ -206,8 +258,31 @@ impl Reconciles {
         self.known().iter().find(|progress| progress.id == id).cloned()
     }
 
+    /// The ids of all that are remembered.
+    pub fn ids(&self) -> Vec<String> {
+        self.known().iter().map(|progress| progress.id.clone()).collect()
+    }
+
     fn known(&self) -> MutexGuard<'_, VecDeque<ReconcileProgress>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether somebody saw what is so, in whatever order.
+fn are_same(seen: &[SeenDrift], drift: &[SeenDrift]) -> bool {
+    let set = |list: &[SeenDrift]| -> BTreeSet<SeenDrift> { list.iter().cloned().collect() };
+    set(seen) == set(drift)
+}
+
+/// What is drifted, for somebody who thought that it was something else.
+fn in_words(drift: &[SeenDrift]) -> String {
+    let one = |it: &SeenDrift| match &it.reason {
+        Some(reason) => format!("{} ({reason})", it.step),
+        None => it.step.to_string(),
+    };
+    match drift {
+        [] => "nothing".into(),
+        drift => drift.iter().map(one).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -1,15 +1,20 @@
 //! Who is connected, and what is known of everybody who was.
 
+mod listing;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use fluke_model::api;
-use fluke_model::id::{AgentName, SessionId, TaskName};
+use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::Hello;
 use tokio::sync::{mpsc, watch};
 
-use crate::reconcile::{Census, Effect, Input, Machine, Now, Request};
+pub(crate) use listing::page;
+pub use listing::{AgentFilter, DriftFilter};
+
+use crate::changes::{Change, Changes};
+use crate::reconcile::{Effect, Input, Machine, Now, Request};
 
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -23,6 +28,7 @@ const TIDY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Registry {
     agents: RwLock<Agents>,
+    changes: Changes,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +101,11 @@ pub enum ClaimError {
 }
 
 impl Registry {
+    /// Knows nobody yet; tells of those that it forgets.
+    pub fn telling(changes: Changes) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
     /// Gives a seat to a new session. The newer of two different agents with one name is
     /// refused; the same agent coming back takes over from the connection that it lost. An agent
     /// that has the same identity and cannot name that connection may be the same one after a
@@ -110,6 +121,9 @@ impl Registry {
     ) -> Result<(Arc<Seat>, mpsc::Receiver<()>), ClaimError> {
         // Held to the end: a seat that is being taken must not be cleared away.
         let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
+        for gone in agents.tidy(now) {
+            self.changes.tell(Change::Agent(gone));
+        }
         let seat = agents.seat(hello, grant, poll_interval, now)?;
         let mut inner = seat.lock();
         // First of all: whoever may not have the name does not get anybody out of the seat either.
@@ -155,11 +169,6 @@ impl Registry {
         inner.holder = inner.holder.take().filter(|holder| holder.session != session);
     }
 
-    fn seats(&self) -> Vec<Arc<Seat>> {
-        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
-        agents.seats.values().cloned().collect()
-    }
-
     fn find(&self, name: &str) -> Option<Arc<Seat>> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).seats.get(name).cloned()
     }
@@ -173,39 +182,6 @@ impl Registry {
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
         agents.seats.keys().cloned().collect()
-    }
-
-    /// Every known agent, by name.
-    pub fn agents(&self) -> Vec<api::Agent> {
-        self.seats().iter().map(|seat| seat.lock().machine.view()).collect()
-    }
-
-    /// Everybody, counted in one pass.
-    pub fn census(&self) -> Census {
-        self.seats().iter().fold(Census::default(), |mut census, seat| {
-            seat.lock().machine.count_in(&mut census);
-            census
-        })
-    }
-
-    /// One agent; its events are left empty.
-    pub fn agent(&self, name: &str) -> Option<api::AgentDetail> {
-        Some(self.find(name)?.lock().machine.detail())
-    }
-
-    /// Everything that is drifted now.
-    pub fn drift(&self) -> Vec<api::DriftEntry> {
-        self.seats().iter().flat_map(|seat| seat.lock().machine.drift()).collect()
-    }
-
-    /// How a task stands on every known agent that it applies to.
-    pub fn task_status(&self, task: &TaskName) -> Vec<api::TaskAgent> {
-        let of = |seat: &Arc<Seat>| {
-            let inner = seat.lock();
-            let status = inner.machine.task_status(task)?;
-            Some(api::TaskAgent { name: inner.machine.name().clone(), status })
-        };
-        self.seats().iter().filter_map(of).collect()
     }
 
     /// Hands a manual reconcile to an agent's machine, which from then on answers for its end.
@@ -224,6 +200,19 @@ impl Registry {
 }
 
 impl Agents {
+    /// Forgets those that went away long ago, now and then; says whom.
+    fn tidy(&mut self, now: Now) -> Vec<AgentName> {
+        if self.tidied.is_some_and(|tidied| now.instant.duration_since(tidied) < TIDY) {
+            return Vec::new();
+        }
+        self.tidied = Some(now.instant);
+        let is_gone = |(_, seat): &(&AgentName, &mut Arc<Seat>)| !seat.is_worth_keeping(now);
+        let gone = self.seats.iter_mut().filter(is_gone).map(|(name, _)| name.clone());
+        let gone: Vec<AgentName> = gone.collect();
+        gone.iter().for_each(|name| drop(self.seats.remove(name)));
+        gone
+    }
+
     fn seat(
         &mut self,
         hello: &Hello,
@@ -233,10 +222,6 @@ impl Agents {
     ) -> Result<Arc<Seat>, ClaimError> {
         if let Some(seat) = self.seats.get(&hello.name) {
             return Ok(seat.clone());
-        }
-        if self.tidied.is_none_or(|tidied| now.instant.duration_since(tidied) >= TIDY) {
-            self.tidied = Some(now.instant);
-            self.seats.retain(|_, seat| seat.is_worth_keeping(now));
         }
         if self.seats.len() >= MOST {
             return Err(ClaimError::TooMany);

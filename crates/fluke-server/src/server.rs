@@ -170,7 +170,7 @@ impl Server {
             }
             None => None,
         };
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(Registry::telling(changes.clone()));
         let reconciles =
             Arc::new(Reconciles::new(registry.clone(), events.clone(), changes.clone()));
         let trust = Arc::new(Trust::new(settings.grants));

@@ -174,7 +174,7 @@ impl Server {
     /// Somebody asks for a reconcile.
     pub fn reconcile(&self, scope: ReconcileScope, name: Option<String>) {
         self.tap.trace.note(What::Asked);
-        let request = ReconcileRequest { scope, name, by: None };
+        let request = ReconcileRequest { scope, name, agent: None, seen: None, by: None };
         let desired = self.desired.borrow().clone();
         let is_task = |name: &str| {
             desired.as_ref().is_some_and(|desired| desired.model.tasks.contains_key(name))

@@ -61,7 +61,8 @@ async fn satisfied_checks() {
         floors.push(start.elapsed());
         let before = fleet.last_checked("web-1");
         let start = Instant::now();
-        let request = Request { id: "bench".into(), by: "bench".into(), task: None };
+        let request =
+            Request { id: "bench".into(), by: "bench".into(), task: None, approved: None };
         fleet.server().registry.order("web-1", request).expect("the agent is connected");
         fleet.until("the cycle is over", |fleet| fleet.last_checked("web-1") > before).await;
         loops.push(start.elapsed());

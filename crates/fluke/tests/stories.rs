@@ -1,6 +1,7 @@
 //! The one integration binary: the program as people and machines use it.
 
 mod stories {
+    mod api_contract;
     mod applying;
     mod architecture;
     mod command_line;

@@ -1,20 +1,24 @@
 //! `/api/v1`: what is known, and the one thing that can be asked for.
 
+use std::collections::HashSet;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::Bytes;
 use fluke_model::api::{
     AgentDetail, Agents, DriftList, Events, ReconcileProgress, ReconcileRequest, ReconcileScope,
-    Source, TaskView, Tasks,
+    Source, TaskAgent, TaskView, Tasks,
 };
+use fluke_model::id::TaskName;
 use fluke_model::status::Status;
 use fluke_model::task::Task;
 use fluke_model::time::Timestamp;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use super::auth::Caller;
@@ -22,20 +26,25 @@ use super::problem::Problem;
 use super::{App, json, query};
 use crate::events::{EventCounts, EventQuery, StoreError};
 use crate::reconciles::StartError;
+use crate::registry::page;
 use crate::source::Desired;
 
 /// How many events an agent's page shows.
 const RECENT: usize = 20;
-const MAX_BODY: usize = 16 << 10;
+const MAX_BODY: usize = 256 << 10;
+/// For a body to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-pub(super) async fn agents(State(app): State<App>) -> Json<Agents> {
-    Json(Agents { agents: app.registry.agents() })
+pub(super) async fn agents(State(app): State<App>, uri: Uri) -> Result<Json<Agents>, Problem> {
+    Ok(Json(app.registry.list(&query::agents(&uri)?)))
 }
 
 pub(super) async fn agent(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Named(name): Named,
+    uri: Uri,
 ) -> Result<Json<AgentDetail>, Problem> {
+    query::nothing(&uri)?;
     let Some(mut detail) = app.registry.agent(&name) else {
         return Err(unknown_agent(&app, &name));
     };
@@ -54,19 +63,38 @@ fn unknown_agent(app: &App, name: &str) -> Problem {
     Problem::unknown("agent", name, names.iter().map(|name| name.as_str()))
 }
 
-pub(super) async fn tasks(State(app): State<App>) -> Result<Json<Tasks>, Problem> {
+pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Json<Tasks>, Problem> {
+    let filter = query::tasks(&uri)?;
     let desired = in_force(&app)?;
-    let tasks = desired.model.tasks.values().map(|task| view(&app, task)).collect();
-    Ok(Json(Tasks { tasks }))
+    let after = filter.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+    let behind = desired.model.tasks.range::<TaskName, _>((after, Bound::Unbounded));
+    let is_named = |name: &TaskName| {
+        filter.name.as_ref().is_none_or(|part| name.as_str().contains(part.as_str()))
+    };
+    let named = behind.filter(|(name, _)| is_named(name));
+    // Without a status to look for, only what is on the page is looked into.
+    let candidates = if filter.status.is_some() { None } else { filter.limit.map(|it| it + 1) };
+    let named: Vec<&Arc<Task>> =
+        named.map(|(_, task)| task).take(candidates.unwrap_or(usize::MAX)).collect();
+    let wanted: HashSet<&TaskName> = named.iter().map(|task| &task.name).collect();
+    let mut agents = app.registry.task_statuses(|task| wanted.contains(task));
+    let views = named
+        .into_iter()
+        .map(|task| view(&app, task, agents.remove(&task.name).unwrap_or_default()));
+    let views = views.filter(|view| filter.status.is_none_or(|status| status == view.status));
+    let (tasks, next) = page(views, filter.limit, |task| task.name.clone());
+    Ok(Json(Tasks { tasks, next }))
 }
 
 pub(super) async fn task(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Named(name): Named,
+    uri: Uri,
 ) -> Result<Json<TaskView>, Problem> {
+    query::nothing(&uri)?;
     let desired = in_force(&app)?;
     match desired.model.tasks.get(name.as_str()) {
-        Some(task) => Ok(Json(view(&app, task))),
+        Some(task) => Ok(Json(view(&app, task, app.registry.task_status(&task.name)))),
         None => Err(unknown_task(&desired, &name)),
     }
 }
@@ -75,8 +103,7 @@ fn unknown_task(desired: &Desired, name: &str) -> Problem {
     Problem::unknown("task", name, desired.model.tasks.keys().map(|name| name.as_str()))
 }
 
-fn view(app: &App, task: &Task) -> TaskView {
-    let agents = app.registry.task_status(&task.name);
+fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
     TaskView {
         name: task.name.clone(),
         description: task.description.clone(),
@@ -109,8 +136,8 @@ fn why_nothing_is_in_force(source: &Source) -> String {
     }
 }
 
-pub(super) async fn drift(State(app): State<App>) -> Json<DriftList> {
-    Json(DriftList { drift: app.registry.drift() })
+pub(super) async fn drift(State(app): State<App>, uri: Uri) -> Result<Json<DriftList>, Problem> {
+    Ok(Json(app.registry.drift_list(&query::drift(&uri)?)))
 }
 
 pub(super) async fn events(State(app): State<App>, uri: Uri) -> Result<Json<Events>, Problem> {
@@ -130,16 +157,19 @@ fn no_history(error: &StoreError, counts: &EventCounts) -> String {
     )
 }
 
-pub(super) async fn source(State(app): State<App>) -> Json<Source> {
-    Json(app.source.borrow().clone())
+pub(super) async fn source(State(app): State<App>, uri: Uri) -> Result<Json<Source>, Problem> {
+    query::nothing(&uri)?;
+    Ok(Json(app.source.borrow().clone()))
 }
 
 pub(super) async fn reconcile(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    query::nothing(&uri)?;
     let request: ReconcileRequest = read_json(&headers, body).await?;
     let desired = app.desired.borrow().clone();
     if desired.is_none() && request.scope == ReconcileScope::Task {
@@ -153,8 +183,13 @@ pub(super) async fn reconcile(
         match (&error, &desired) {
             (StartError::UnknownAgent(name), _) => unknown_agent(&app, name),
             (StartError::UnknownTask(name), Some(desired)) => unknown_task(desired, name),
-            (StartError::AgentOffline(_), _) => Problem::conflict(error.to_string()),
-            _ => Problem::bad_request(error.to_string()),
+            (StartError::AgentOffline(_) | StartError::NotForAgent { .. }, _) => {
+                Problem::conflict(error.to_string())
+            }
+            (StartError::SeenOtherwise { .. }, _) => Problem::seen_otherwise(error.to_string()),
+            (StartError::Invalid(_) | StartError::UnknownTask(_), _) => {
+                Problem::bad_request(error.to_string())
+            }
         }
     })?;
     let location = [(header::LOCATION, format!("/api/v1/reconcile/{}", accepted.id))];
@@ -163,10 +198,26 @@ pub(super) async fn reconcile(
 
 pub(super) async fn progress(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Named(id): Named,
+    uri: Uri,
 ) -> Result<Json<ReconcileProgress>, Problem> {
+    query::nothing(&uri)?;
     let progress = app.reconciles.progress(&id);
     progress.map(Json).ok_or_else(|| Problem::unknown("reconcile", &id, []))
+}
+
+/// The last part of a path.
+pub(super) struct Named(String);
+
+impl FromRequestParts<App> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Path(name) = Path::from_request_parts(parts, app)
+            .await
+            .map_err(|_| Problem::bad_request("the path is no UTF-8 text once its `%` are read"))?;
+        Ok(Self(name))
+    }
 }
 
 async fn read_json<T: serde::de::DeserializeOwned>(
@@ -183,9 +234,12 @@ async fn read_json<T: serde::de::DeserializeOwned>(
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
 }
 
-/// All of a body, if it is within `limit`.
+/// All of a body, if it is within `limit` and arrives in time.
 pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Problem> {
-    to_bytes(body, limit).await.map_err(|error| {
+    let Ok(read) = tokio::time::timeout(BODY_WITHIN, to_bytes(body, limit)).await else {
+        return Err(Problem::too_slow(BODY_WITHIN.as_secs()));
+    };
+    read.map_err(|error| {
         let error: &(dyn std::error::Error + 'static) = &error;
         let mut causes = std::iter::successors(Some(error), |error| error.source());
         match causes.any(|cause| cause.to_string().contains("length limit exceeded")) {

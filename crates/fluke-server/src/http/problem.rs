@@ -1,57 +1,131 @@
 //! Errors as RFC 9457 problem details: one shape for everything that is refused.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderValue};
 use http::{Method, StatusCode, Uri};
+use schemars::JsonSchema;
 use serde::Serialize;
+
+macro_rules! sorts {
+    ($($(#[doc = $doc:literal])* $name:ident: $status:ident, $id:literal, $title:literal;)*) => {
+        /// The sorts of problems that there are, for programs to tell apart.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Sort { $($(#[doc = $doc])* $name,)* }
+
+        impl Sort {
+            /// All of them.
+            #[cfg(test)]
+            pub const ALL: &[Sort] = &[$(Self::$name,)*];
+
+            /// What an answer of this sort has.
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// What `type` ends in.
+            pub fn id(self) -> &'static str {
+                match self { $(Self::$name => $id,)* }
+            }
+
+            /// In a few words, the same for all of a sort.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+sorts! {
+    /// Something in the request is wrong.
+    BadRequest: BAD_REQUEST, "bad-request", "The request is not right";
+    /// No or no valid credentials.
+    Unauthorized: UNAUTHORIZED, "unauthorized", "Credentials are needed";
+    /// Not for this caller.
+    Forbidden: FORBIDDEN, "forbidden", "This is not allowed";
+    /// Something that was named does not exist.
+    UnknownName: NOT_FOUND, "unknown-name", "Nothing of that name is known";
+    /// The path leads nowhere.
+    NoSuchPath: NOT_FOUND, "no-such-path", "Nothing is served at this path";
+    /// It is not switched on.
+    NotConfigured: NOT_FOUND, "not-configured", "This is not configured";
+    /// The path is right and the method is not.
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not right";
+    /// The request did not come to its end.
+    TooSlow: REQUEST_TIMEOUT, "too-slow", "The request took too long to arrive";
+    /// It cannot be done as things stand.
+    Conflict: CONFLICT, "conflict", "It cannot be done as things stand";
+    /// What the caller approved of is no longer what there is.
+    SeenOtherwise: CONFLICT, "seen-otherwise", "It is no longer as it was seen";
+    /// More than is read.
+    TooLarge: PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
+    /// The address is longer than is looked at.
+    UriTooLong: URI_TOO_LONG, "uri-too-long", "The address is too long";
+    /// The body came in another form than is understood.
+    MediaType: UNSUPPORTED_MEDIA_TYPE, "media-type", "The body's type is not right";
+    /// Sent to a name that is not known to be this server's.
+    Misdirected: MISDIRECTED_REQUEST, "misdirected", "This name is not known to be this server's";
+    /// One address asks for more than its share.
+    TooManyRequests: TOO_MANY_REQUESTS, "too-many-requests", "This is too much at once";
+    /// More headers than are looked at.
+    HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The headers are too large";
+    /// The server failed.
+    Internal: INTERNAL_SERVER_ERROR, "internal", "The server failed";
+    /// It would be possible later.
+    Unavailable: SERVICE_UNAVAILABLE, "unavailable", "This is not possible now";
+}
 
 /// Why a request was not done, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    status: StatusCode,
-    /// Names the sort of problem, for programs.
-    sort: &'static str,
-    title: &'static str,
+    sort: Sort,
     detail: String,
     suggestions: Vec<String>,
     header: Option<(&'static str, &'static str)>,
 }
 
-/// The JSON of a [`Problem`].
-#[derive(Serialize)]
-struct Body<'a> {
+/// Why a request was not done, and what to do about it (RFC 9457).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Details<'a> {
+    /// Names the sort of problem, for programs: `urn:fluke:problem:…`.
     r#type: String,
+    /// The sort, in a few words.
     title: &'a str,
+    /// The same as the answer's.
     status: u16,
+    /// What is wrong here, and what to do about it.
     detail: &'a str,
+    /// The path that was asked for.
+    instance: Cow<'a, str>,
+    /// What may have been meant, best first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     suggestions: &'a [String],
 }
 
 impl Problem {
-    fn new(
-        status: StatusCode,
-        sort: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-    ) -> Self {
-        let detail = detail.into();
-        Self { status, sort, title, detail, suggestions: Vec::new(), header: None }
+    fn new(sort: Sort, detail: impl Into<String>) -> Self {
+        Self { sort, detail: detail.into(), suggestions: Vec::new(), header: None }
     }
 
     fn with_header(self, name: &'static str, value: &'static str) -> Self {
         Self { header: Some((name, value)), ..self }
     }
 
+    /// Names what may have been meant.
+    pub fn suggesting(self, suggestions: Vec<String>) -> Self {
+        Self { suggestions, ..self }
+    }
+
     /// Something in the request is wrong.
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad-request", "The request is not right", detail)
+        Self::new(Sort::BadRequest, detail)
     }
 
     /// No or no valid credentials.
     pub fn unauthorized(detail: impl Into<String>) -> Self {
-        let title = "Credentials are needed";
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", title, detail)
+        Self::new(Sort::Unauthorized, detail)
     }
 
     /// Names the scheme that credentials are given in.
@@ -61,13 +135,12 @@ impl Problem {
 
     /// Not for this caller.
     pub fn forbidden(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", "This is not allowed", detail)
+        Self::new(Sort::Forbidden, detail)
     }
 
     /// Sent to a name that is not known to be this server's.
     pub fn misdirected(detail: impl Into<String>) -> Self {
-        let title = "This name is not known to be this server's";
-        Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", title, detail)
+        Self::new(Sort::Misdirected, detail)
     }
 
     /// Something that was named does not exist; `known` is what does.
@@ -81,9 +154,7 @@ impl Problem {
         if let Some(first) = near.first() {
             detail.push_str(&format!("; did you mean `{first}`?"));
         }
-        let title = "Nothing of that name is known";
-        let problem = Self::new(StatusCode::NOT_FOUND, "unknown-name", title, detail);
-        Self { suggestions: near, ..problem }
+        Self::new(Sort::UnknownName, detail).suggesting(near)
     }
 
     /// The path leads nowhere; `known` is where paths lead.
@@ -93,15 +164,12 @@ impl Problem {
         if !near.is_empty() {
             detail.push_str(&format!("; near it: {}", near.join(", ")));
         }
-        let title = "Nothing is served at this path";
-        let problem = Self::new(StatusCode::NOT_FOUND, "no-such-path", title, detail);
-        Self { suggestions: near, ..problem }
+        Self::new(Sort::NoSuchPath, detail).suggesting(near)
     }
 
     /// It is not switched on.
     pub fn not_configured(detail: impl Into<String>) -> Self {
-        let title = "This is not configured";
-        Self::new(StatusCode::NOT_FOUND, "not-configured", title, detail)
+        Self::new(Sort::NotConfigured, detail)
     }
 
     /// The path is right and the method is not.
@@ -111,60 +179,95 @@ impl Problem {
             shown(method.as_str()),
             shown(uri.path())
         );
-        let title = "The method is not right";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail)
+        Self::new(Sort::MethodNotAllowed, detail)
+    }
+
+    /// The request did not come to its end within `seconds`.
+    pub fn too_slow(seconds: u64) -> Self {
+        Self::new(Sort::TooSlow, format!("the body did not arrive within {seconds} s"))
+            .with_header("connection", "close")
     }
 
     /// It cannot be done as things stand.
     pub fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "conflict", "It cannot be done as things stand", detail)
+        Self::new(Sort::Conflict, detail)
+    }
+
+    /// What the caller approved of is no longer what there is.
+    pub fn seen_otherwise(detail: impl Into<String>) -> Self {
+        Self::new(Sort::SeenOtherwise, detail)
     }
 
     /// More than is read.
     pub fn too_large(limit: usize) -> Self {
-        let detail = format!("the body may have at most {limit} bytes");
-        let title = "The body is too large";
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", title, detail)
+        Self::new(Sort::TooLarge, format!("the body may have at most {limit} bytes"))
+    }
+
+    /// The address is longer than is looked at.
+    pub fn uri_too_long(limit: usize) -> Self {
+        let detail = format!("path and query may have at most {limit} bytes together");
+        Self::new(Sort::UriTooLong, detail)
     }
 
     /// The body came in another form than is understood.
     pub fn media_type(wanted: &'static str) -> Self {
-        let detail = format!("send the body as `content-type: {wanted}`");
-        let title = "The body's type is not right";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", title, detail)
+        Self::new(Sort::MediaType, format!("send the body as `content-type: {wanted}`"))
+    }
+
+    /// More headers than are looked at.
+    pub fn headers_too_large(limit: usize) -> Self {
+        let detail = format!("all headers together may have at most {limit} bytes");
+        Self::new(Sort::HeadersTooLarge, detail)
+    }
+
+    /// The server failed.
+    pub fn internal() -> Self {
+        let detail = "fluke itself failed on this request; its log says more. Please report it";
+        Self::new(Sort::Internal, detail)
     }
 
     /// One address asks for more than its share.
     pub fn too_many_requests() -> Self {
         let detail = "there are too many requests from your address; wait a second, then ask less";
-        let title = "This is too much at once";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", title, detail)
-            .with_header("retry-after", "1")
+        Self::new(Sort::TooManyRequests, detail).with_header("retry-after", "1")
     }
 
     /// It would be possible later.
     pub fn unavailable(detail: impl Into<String>) -> Self {
-        let title = "This is not possible now";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title, detail)
-            .with_header("retry-after", "1")
+        Self::new(Sort::Unavailable, detail).with_header("retry-after", "1")
     }
-}
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let body = Body {
-            r#type: format!("urn:fluke:problem:{}", self.sort),
-            title: self.title,
-            status: self.status.as_u16(),
+    /// What is wrong.
+    #[cfg(test)]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The answer to a request for `path`.
+    pub fn answer(&self, path: &str) -> Response {
+        let body = Details {
+            r#type: format!("urn:fluke:problem:{}", self.sort.id()),
+            title: self.sort.title(),
+            status: self.sort.status().as_u16(),
             detail: &self.detail,
+            instance: shown(path).into(),
             suggestions: &self.suggestions,
         };
         let json = serde_json::to_vec(&body).unwrap_or_default();
         let kind = (header::CONTENT_TYPE, "application/problem+json");
-        let mut response = (self.status, [kind], json).into_response();
+        let mut response = (self.sort.status(), [kind], json).into_response();
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    /// To be completed by [`Problem::answer`], where the request's path is known.
+    fn into_response(self) -> Response {
+        let mut response = self.sort.status().into_response();
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -204,8 +307,18 @@ mod tests {
     fn a_problem_says_what_and_what_to_do() {
         let problem = Problem::unknown("agent", "web-1", ["web-01"]);
         assert_eq!(problem.detail, "no agent `web-1` is known; did you mean `web-01`?");
-        let response = problem.into_response();
+        let response = problem.answer("/api/v1/agents/web-1");
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
+
+    #[test]
+    fn the_reference_names_every_sort() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/api.md");
+        let page = std::fs::read_to_string(page).expect("the reference");
+        for sort in Sort::ALL {
+            let row = format!("| `{}` | {} |", sort.id(), sort.status().as_u16());
+            assert!(page.contains(&row), "docs/src/reference/api.md has no row `{row} …`");
+        }
     }
 }

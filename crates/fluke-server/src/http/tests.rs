@@ -3,8 +3,10 @@
 mod api;
 mod intrusion;
 mod limits;
+mod lists;
 mod metrics;
 mod pages;
+mod resume;
 mod routes;
 mod sign_in;
 mod stream;
@@ -28,7 +30,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventSink, QueueBounds};
-use crate::reconcile::{Effect, Input, Wanted};
+use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 
 const POLL: Duration = Duration::from_secs(60);
@@ -79,7 +81,7 @@ impl Server {
             let nowhere = crate::alert::AlertSettings::new("http://127.0.0.1:1/");
             Arc::new(Alerter::start(nowhere, events.clone()).expect("an alerter"))
         });
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(Registry::telling(changes.clone()));
         let (desired, _) = watch::channel(None);
         let (source, _) = watch::channel(unread());
         let polls = Arc::new(AtomicUsize::new(0));
@@ -149,6 +151,11 @@ impl Server {
     }
 
     fn agent(&self, name: &str) -> Agent {
+        self.agent_at(name, Clock::default().read())
+    }
+
+    /// An agent that connects at another time than now.
+    fn agent_at(&self, name: &str, now: Now) -> Agent {
         let hello = Hello {
             name: AgentName::new(name).expect("name"),
             labels: Labels([Labels::parse_pair("role=web").expect("label")].into()),
@@ -160,8 +167,7 @@ impl Server {
             previous: None,
         };
         let registry = &self.app.registry;
-        let claimed =
-            registry.claim(&hello, SESSION, None, |_| true, POLL, Clock::default().read());
+        let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, now);
         let (seat, nudged) = claimed.expect("a free name");
         let wanted = self.desired.borrow().as_ref().map(|desired| Wanted {
             commit: desired.commit.clone(),
@@ -279,7 +285,9 @@ impl Answer {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
         let json = self.json();
         assert_eq!(json["status"], self.status);
-        assert!(json["type"].is_string() && json["title"].is_string(), "{json}");
+        assert!(json["type"].as_str().is_some_and(|it| it.starts_with("urn:fluke:problem:")));
+        assert!(json["instance"].as_str().is_some_and(|it| it.starts_with('/')), "{json}");
+        assert!(json["title"].is_string(), "{json}");
         (self.status, json["detail"].as_str().expect("a detail").to_string())
     }
 }

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::api::read_body;
@@ -12,9 +13,11 @@ use super::{App, json};
 use crate::webhook::{self, MAX_BODY, Webhook, WebhookError};
 
 /// What the sender is told; forges show it beside the delivery.
-#[derive(Serialize)]
-struct Receipt {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Receipt {
+    /// Whether the repository is read now.
     polling: bool,
+    /// What was understood.
     detail: String,
 }
 

@@ -157,7 +157,12 @@ impl Lab {
     fn ask(&mut self, task: Option<&str>) -> Vec<ToAgent> {
         let task = task.map(|task| TaskName::new(task).expect("name"));
         self.asked += 1;
-        assert!(self.machine.ask(Request { id: "r1".into(), by: "eve".into(), task }));
+        assert!(self.machine.ask(Request {
+            id: "r1".into(),
+            by: "eve".into(),
+            task,
+            approved: None
+        }));
         self.step(Input::Wake)
     }
 
@@ -588,7 +593,7 @@ fn whoever_asks_before_the_first_commit_is_told_so() {
 #[test]
 fn only_so_many_reconciles_wait_for_one_agent_and_all_of_them_end() {
     let mut lab = Lab::with(&[quiet("a")]);
-    let request = || Request { id: "r1".into(), by: "eve".into(), task: None };
+    let request = || Request { id: "r1".into(), by: "eve".into(), task: None, approved: None };
     let taken = (0..MAX_REQUESTS * 2).filter(|_| lab.machine.ask(request())).count();
     assert_eq!(taken, MAX_REQUESTS);
     lab.step(Input::Disconnected { why: "test".into() });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask, DriftEntry, TaskCounts};
-use fluke_model::id::TaskName;
+use fluke_model::id::{StepAddress, TaskName};
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::verdict::Verdict;
@@ -84,15 +84,22 @@ impl Machine {
 
     /// What is drifted now.
     pub fn drift(&self) -> Vec<DriftEntry> {
+        self.drift_after(None)
+    }
+
+    /// The same; only what is declared behind the step `after`, if one is given.
+    pub fn drift_after(&self, after: Option<(&TaskName, &StepAddress)>) -> Vec<DriftEntry> {
         let Some(board) = &self.board else { return Vec::new() };
+        let start = after.map_or(0, |(task, step)| behind(board, task, step));
         let drifted = board.snapshot.steps().filter_map(|(index, task, step)| {
             let state = &board.steps[index.0 as usize];
-            state.status().is_drifted().then(|| DriftEntry {
+            let status = state.status();
+            (index.0 >= start && status.is_drifted()).then(|| DriftEntry {
                 agent: self.name.clone(),
                 task: task.name.clone(),
                 step: step.address.clone(),
                 policy: task.policy,
-                status: state.status(),
+                status,
                 reason: state.reason(),
                 since: state.since,
             })
@@ -104,11 +111,36 @@ impl Machine {
     pub fn task_status(&self, task: &TaskName) -> Option<Status> {
         let board = self.board.as_ref()?;
         let (position, _) = board.snapshot.task(task)?;
+        Some(self.status_of(board, position))
+    }
+
+    /// How each task stands here.
+    pub fn task_statuses(&self) -> impl Iterator<Item = (&TaskName, Status)> {
+        self.board.iter().flat_map(|board| {
+            let tasks = board.snapshot.tasks().iter().enumerate();
+            tasks.map(|(position, task)| (&task.name, self.status_of(board, position)))
+        })
+    }
+
+    fn status_of(&self, board: &Board, task: usize) -> Status {
         match self.session {
-            Some(_) => Some(board.task_status(position)),
-            None => Some(Status::Offline),
+            Some(_) => board.task_status(task),
+            None => Status::Offline,
         }
     }
+}
+
+/// The index of the first step behind this one; a step that is gone counts as its task's last.
+fn behind(board: &Board, task: &TaskName, step: &StepAddress) -> u32 {
+    let tasks = board.snapshot.tasks();
+    let position = tasks.partition_point(|known| known.name < *task);
+    let Some(found) = tasks.get(position) else { return u32::MAX };
+    let first = board.snapshot.steps_of(position).next().map_or(0, |index| index.0);
+    if found.name != *task {
+        return first;
+    }
+    let within = found.steps.iter().position(|known| known.address == *step);
+    first + within.map_or(found.steps.len(), |at| at + 1) as u32
 }
 
 fn count(board: &Board) -> TaskCounts {

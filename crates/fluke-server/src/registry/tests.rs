@@ -51,7 +51,7 @@ fn claim(
 }
 
 fn request(id: &str) -> Request {
-    Request { id: id.into(), by: "eve".into(), task: None }
+    Request { id: id.into(), by: "eve".into(), task: None, approved: None }
 }
 
 fn ended(effects: &[Effect]) -> Vec<&str> {

@@ -207,7 +207,8 @@ async fn a_snapshot_that_is_too_large_is_an_error_of_its_host_alone() {
     assert!(door.told().contains(&("check_failed", Some(error))), "{:?}", door.told());
     assert_eq!(door.agent("small").error, None);
 
-    let request = crate::reconcile::Request { id: "r".into(), by: "eve".into(), task: None };
+    let request =
+        crate::reconcile::Request { id: "r".into(), by: "eve".into(), task: None, approved: None };
     door.registry.order("big", request).expect("taken");
     // It comes back, and is not sent what it cannot be sent.
     drop(big);

@@ -136,7 +136,13 @@ async fn a_missing_or_wrong_token_is_told_apart_and_never_shown() {
 async fn refusals_are_told_in_the_servers_words() {
     let host = Host::start().await;
     let client = host.client(None);
-    let wish = |scope| ReconcileRequest { scope, name: None, by: Some("me@here".into()) };
+    let wish = |scope| ReconcileRequest {
+        scope,
+        name: None,
+        agent: None,
+        seen: None,
+        by: Some("me@here".into()),
+    };
     assert_eq!(client.reconcile(&wish(ReconcileScope::All)).await.expect("accepted").id, "me@here");
 
     let text = told(client.reconcile(&wish(ReconcileScope::Task)).await.expect_err("forbidden"));

@@ -50,7 +50,7 @@ fn wish(what: &Reconcile) -> ReconcileRequest {
         Reconcile::Agent { name } => (ReconcileScope::Agent, Some(name.to_string())),
         Reconcile::Task { name } => (ReconcileScope::Task, Some(name.to_string())),
     };
-    ReconcileRequest { scope, name, by: Some(who()) }
+    ReconcileRequest { scope, name, agent: None, seen: None, by: Some(who()) }
 }
 
 /// `user@host`, for the event.

@@ -215,7 +215,7 @@ shell.renew
   on_failure  continue
 "
     );
-    let table = fleet::tasks(&Tasks { tasks: vec![view] }).render(PIPE, 0);
+    let table = fleet::tasks(&Tasks { tasks: vec![view], next: None }).render(PIPE, 0);
     assert_eq!(
         table,
         "NAME   POLICY      STATUS   AGENTS  STEPS  DEFINED

@@ -3,6 +3,7 @@
 //! CONTRIBUTING.md tells how code blocks are tagged, and what is checked of each.
 
 mod book;
+mod calls;
 mod examples;
 
 use book::{Page, pages, root};

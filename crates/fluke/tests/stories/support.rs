@@ -42,6 +42,7 @@ pub struct Options {
     pub default_policy: Policy,
     pub alert_webhook: Option<String>,
     pub grants: Vec<Grant>,
+    pub api_tokens: Vec<Secret>,
     pub heartbeat: Duration,
     pub history: History,
 }
@@ -53,6 +54,7 @@ impl Default for Options {
             default_policy: Policy::Remediate,
             alert_webhook: None,
             grants: vec![Grant::any(TOKEN)],
+            api_tokens: Vec::new(),
             heartbeat: HEARTBEAT,
             history: History::Memory { max_events_per_agent: 10_000 },
         }
@@ -119,7 +121,7 @@ impl Fleet {
             listen_http: vec![http],
             socket: Some(self.socket()),
             grants: self.options.grants.clone(),
-            api_tokens: Vec::new(),
+            api_tokens: self.options.api_tokens.clone(),
             source: SourceConfig::Git {
                 git: Box::new(git),
                 poll_interval: self.options.poll_interval,

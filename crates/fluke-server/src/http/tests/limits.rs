@@ -16,7 +16,7 @@ async fn raw(server: &Server, request: &str) -> String {
 #[tokio::test]
 async fn a_body_over_the_bound_is_not_read() {
     let server = Server::start(Setup::default()).await;
-    let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(100_000));
+    let body = format!(r#"{{"scope":"all","by":"{}"}}"#, "x".repeat(300_000));
     let request = server.local.post("http://x/api/v1/reconcile");
     let request = request.header("content-type", "application/json").body(body);
     assert_eq!(Answer::of(request).await.problem().0, 413);
@@ -30,6 +30,17 @@ async fn headers_over_the_bound_are_refused() {
     let answer = raw(&server, &request).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     assert_eq!(server.get("/healthz").await.status, 200, "and the server lives on");
+}
+
+#[tokio::test]
+async fn what_is_a_little_over_the_bound_is_refused_with_the_reason() {
+    let server = Server::start(Setup::default()).await;
+    let (status, why) =
+        server.get(&format!("/api/v1/agents?name={}", "x".repeat(9000))).await.problem();
+    assert_eq!((status, &*why), (414, "path and query may have at most 8192 bytes together"));
+    let request = server.client.get(server.at("/healthz")).header("x-long", "x".repeat(20_000));
+    let (status, why) = Answer::of(request).await.problem();
+    assert_eq!((status, &*why), (431, "all headers together may have at most 16384 bytes"));
 }
 
 #[tokio::test]

@@ -3,23 +3,27 @@ use serde_json::Value;
 
 use super::*;
 use crate::changes::Change;
+use crate::http::stream::hub::BACKLOG;
+use crate::http::stream::ring::At;
 
 /// One message of a stream.
 #[derive(Debug, Default)]
-struct Message {
-    event: String,
-    id: Option<u64>,
-    data: Value,
+pub(super) struct Message {
+    pub event: String,
+    pub id: Option<u64>,
+    pub data: Value,
 }
 
 /// Reads server-sent events off a connection.
-struct Stream {
+pub(super) struct Stream {
     response: reqwest::Response,
     text: String,
+    /// The id that a browser notes when a stream is opened.
+    pub opened: Option<u64>,
 }
 
 impl Stream {
-    async fn open(server: &Server, last: Option<EventId>) -> Self {
+    pub async fn open(server: &Server, last: Option<EventId>) -> Self {
         let mut request = server.client.get(server.at("/api/v1/stream"));
         if let Some(last) = last {
             request = request.header("last-event-id", last.to_string());
@@ -27,11 +31,11 @@ impl Stream {
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, text: String::new() }
+        Self { response, text: String::new(), opened: None }
     }
 
     /// The next message that carries something; none at the end.
-    async fn next(&mut self) -> Option<Message> {
+    pub async fn next(&mut self) -> Option<Message> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
                 let mut message = Message::default();
@@ -49,6 +53,7 @@ impl Stream {
                 if !message.data.is_null() {
                     return Some(message);
                 }
+                self.opened = self.opened.or(message.id);
             }
             let chunk = self.response.chunk().await.expect("a whole answer")?;
             self.text.push_str(std::str::from_utf8(&chunk).expect("text"));
@@ -142,11 +147,14 @@ async fn who_missed_too_much_is_told_to_begin_anew() {
 
 #[tokio::test]
 async fn a_reader_that_falls_behind_is_told_so_and_dropped() {
-    let server = Server::start(Setup { backlog: 8, ..Setup::default() }).await;
+    let server = Server::start(Setup::default()).await;
     let mut stream = Stream::open(&server, None).await;
-    // On one thread nothing is read in between.
-    for number in 0..100 {
-        server.record(&number.to_string());
+    // More than is kept, and than the sockets in between hold.
+    let text = "x".repeat(60_000);
+    for _ in 0..2 * BACKLOG / text.len() {
+        server.record(&text);
+        // Its reader sleeps; the hub does not.
+        server.app.0.hub.reaches(server.app.events.last_id()).await;
     }
     let mut last = None;
     while let Some(message) = stream.next().await {
@@ -155,6 +163,90 @@ async fn a_reader_that_falls_behind_is_told_so_and_dropped() {
     let last = last.expect("a message");
     assert_eq!((&*last.event, last.id.map(EventId)), ("lagged", Some(server.app.events.last_id())));
     wait_for_streams(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_hub_that_falls_behind_catches_up_and_nobody_notices() {
+    let server = Server::start(Setup { backlog: 8, ..Setup::default() }).await;
+    let mut stream = Stream::open(&server, None).await;
+    let _agent = server.agent("web-01");
+    server.app.changes.tell(Change::Agent(AgentName::new("web-01").expect("name")));
+    // On one thread the hub hears of none of them in between.
+    for number in 0..100 {
+        server.record(&number.to_string());
+    }
+    let (mut outputs, mut agents) = (Vec::new(), Vec::new());
+    while outputs.len() < 100 || agents.is_empty() {
+        let message = stream.next().await.expect("another message");
+        match &*message.event {
+            "event" => outputs.push(message.data["output"].as_str().expect("text").to_string()),
+            "agent" => agents.push(message.data["name"].clone()),
+            "source" => {}
+            other => panic!("{other}: {}", message.data),
+        }
+    }
+    let all: Vec<String> = (0..100).map(|number: u32| number.to_string()).collect();
+    assert_eq!(outputs, all);
+    assert_eq!(agents, ["web-01"]);
+}
+
+#[tokio::test]
+async fn who_was_away_while_the_server_was_started_anew_begins_anew() {
+    let server = Server::start(Setup::default()).await;
+    let future = server.app.events.last_id().0 + 1_000_000_000_000_000;
+    let mut stream = Stream::open(&server, Some(EventId(future))).await;
+    assert_eq!(stream.next().await.map(|message| message.event), Some("lagged".into()));
+    assert!(stream.next().await.is_none(), "and the stream ends");
+}
+
+#[tokio::test]
+async fn a_burst_of_changes_is_told_first_and_last() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let mut stream = Stream::open(&server, None).await;
+    let name = AgentName::new("web-01").expect("name");
+    let mut agent = server.agent("web-01");
+    server.app.changes.tell(Change::Agent(name.clone()));
+    let first = stream.next().await.expect("a message");
+    assert_eq!(first.data["status"], "unknown");
+    for _ in 0..50 {
+        server.app.changes.tell(Change::Agent(name.clone()));
+    }
+    agent.drifts(1);
+    server.app.changes.tell(Change::Agent(name));
+    let last = stream.next().await.expect("a message");
+    assert_eq!(last.data["status"], "drifted");
+    let rendered = server.app.0.hub.rendered();
+    assert!(rendered <= 3, "52 changes made {rendered} messages");
+}
+
+#[tokio::test]
+async fn two_hundred_listeners_cost_no_more_messages_than_one() {
+    let server = Server::start(Setup::default()).await;
+    let mut cost = Vec::new();
+    for listeners in [1, 200] {
+        let hub = &server.app.0.hub;
+        let mut all: Vec<_> = (0..listeners).map(|_| hub.join(None).0).collect();
+        let before = hub.rendered();
+        for number in 0..100 {
+            server.record(&number.to_string());
+        }
+        hub.reaches(server.app.events.last_id()).await;
+        cost.push(hub.rendered() - before);
+        for listening in &mut all {
+            let mut heard = 0;
+            while let At::Frame(bytes) = listening.take() {
+                heard +=
+                    bytes.split(|byte| *byte == b'\n').filter(|it| it.starts_with(b"id:")).count();
+            }
+            assert_eq!(heard, 100);
+        }
+    }
+    assert_eq!(cost, [100, 100]);
+    let before = server.app.0.hub.rendered();
+    let last = server.record("nobody listens");
+    server.app.0.hub.reaches(last).await;
+    assert_eq!(server.app.0.hub.rendered(), before, "and for nobody nothing is rendered");
 }
 
 async fn wait_for_streams(server: &Server, open: usize) {

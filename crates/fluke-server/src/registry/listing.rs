@@ -1,0 +1,175 @@
+//! What is known of the agents, for those who ask for all of them, some of them, or a page.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError};
+
+use fluke_model::api::{self, DriftMark, SeenDrift};
+use fluke_model::id::{AgentName, TaskName};
+use fluke_model::label::LabelFilter;
+use fluke_model::policy::Policy;
+use fluke_model::status::Status;
+
+use super::{Registry, Seat};
+use crate::reconcile::{Census, Machine};
+
+/// Which agents are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentFilter {
+    /// Only those that stand so.
+    pub status: Option<Status>,
+    /// Only those for which all of these hold.
+    pub labels: Vec<LabelFilter>,
+    /// Only those whose name contains this.
+    pub name: Option<String>,
+    /// Only those behind this name.
+    pub after: Option<AgentName>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl AgentFilter {
+    fn matches(&self, agent: &Machine) -> bool {
+        let named = |part: &String| agent.name().as_str().contains(part.as_str());
+        self.name.as_ref().is_none_or(named)
+            && self.labels.iter().all(|label| label.matches(&agent.hello().labels))
+            && self.status.is_none_or(|status| status == agent.status())
+    }
+}
+
+/// Which drift is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DriftFilter {
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only of this task.
+    pub task: Option<TaskName>,
+    /// Only under this policy.
+    pub policy: Option<Policy>,
+    /// Only what comes behind this.
+    pub after: Option<DriftMark>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl DriftFilter {
+    fn matches(&self, entry: &api::DriftEntry) -> bool {
+        self.task.as_ref().is_none_or(|task| *task == entry.task)
+            && self.policy.is_none_or(|policy| policy == entry.policy)
+    }
+}
+
+/// The first `limit` of `items`, and where the next page begins, if there is one.
+pub(crate) fn page<T, Mark>(
+    mut items: impl Iterator<Item = T>,
+    limit: Option<usize>,
+    mark: impl Fn(&T) -> Mark,
+) -> (Vec<T>, Option<Mark>) {
+    let Some(limit) = limit else { return (items.collect(), None) };
+    let page: Vec<T> = items.by_ref().take(limit).collect();
+    let next = items.next().and_then(|_| page.last().map(mark));
+    (page, next)
+}
+
+impl Registry {
+    /// Every known agent, by name.
+    pub fn agents(&self) -> Vec<api::Agent> {
+        self.list(&AgentFilter::default()).agents
+    }
+
+    /// Those that are asked for, by name.
+    pub fn list(&self, filter: &AgentFilter) -> api::Agents {
+        let after = filter.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let seats = self.seats_from(after);
+        let views = seats.iter().filter_map(|seat| {
+            let inner = seat.lock();
+            filter.matches(&inner.machine).then(|| inner.machine.view())
+        });
+        let (agents, next) = page(views, filter.limit, |agent| agent.name.clone());
+        api::Agents { agents, next }
+    }
+
+    /// Everybody, counted in one pass.
+    pub fn census(&self) -> Census {
+        self.seats_from(Bound::Unbounded).iter().fold(Census::default(), |mut census, seat| {
+            seat.lock().machine.count_in(&mut census);
+            census
+        })
+    }
+
+    /// One agent, at a glance.
+    pub fn view(&self, name: &str) -> Option<api::Agent> {
+        Some(self.find(name)?.lock().machine.view())
+    }
+
+    /// One agent; its events are left empty.
+    pub fn agent(&self, name: &str) -> Option<api::AgentDetail> {
+        Some(self.find(name)?.lock().machine.detail())
+    }
+
+    /// Everything that is drifted now, by agent.
+    pub fn drift(&self) -> Vec<api::DriftEntry> {
+        self.drift_list(&DriftFilter::default()).drift
+    }
+
+    /// What of it is asked for.
+    pub fn drift_list(&self, filter: &DriftFilter) -> api::DriftList {
+        let after = filter.after.as_ref().map(|mark| &mark.agent);
+        let seats = match &filter.agent {
+            Some(agent) if after.is_some_and(|after| after > agent) => Vec::new(),
+            Some(agent) => self.find(agent.as_str()).into_iter().collect(),
+            None => self.seats_from(after.map_or(Bound::Unbounded, Bound::Included)),
+        };
+        let entries = seats.iter().flat_map(|seat| {
+            let inner = seat.lock();
+            let here = filter.after.as_ref().filter(|mark| mark.agent == *inner.machine.name());
+            inner.machine.drift_after(here.map(|mark| (&mark.task, &mark.step)))
+        });
+        let wanted = entries.filter(|entry| filter.matches(entry));
+        let (drift, next) = page(wanted, filter.limit, |entry| DriftMark::from(entry));
+        api::DriftList { drift, next }
+    }
+
+    /// What is drifted of one task on one agent; none if the task is not for it.
+    pub fn task_drift(&self, agent: &AgentName, task: &TaskName) -> Option<Vec<SeenDrift>> {
+        let seat = self.find(agent.as_str())?;
+        let inner = seat.lock();
+        inner.machine.task_status(task)?;
+        let drift = inner.machine.drift();
+        Some(drift.iter().filter(|entry| entry.task == *task).map(SeenDrift::from).collect())
+    }
+
+    /// How a task stands on every known agent that it applies to.
+    pub fn task_status(&self, task: &TaskName) -> Vec<api::TaskAgent> {
+        let of = |seat: &Arc<Seat>| {
+            let inner = seat.lock();
+            let status = inner.machine.task_status(task)?;
+            Some(api::TaskAgent { name: inner.machine.name().clone(), status })
+        };
+        self.seats_from(Bound::Unbounded).iter().filter_map(of).collect()
+    }
+
+    /// The same of every task that is wanted, in one go over the agents.
+    pub fn task_statuses(
+        &self,
+        is_wanted: impl Fn(&TaskName) -> bool,
+    ) -> HashMap<TaskName, Vec<api::TaskAgent>> {
+        let mut tasks: HashMap<TaskName, Vec<api::TaskAgent>> = HashMap::new();
+        for seat in self.seats_from(Bound::Unbounded) {
+            let inner = seat.lock();
+            for (task, status) in inner.machine.task_statuses() {
+                if is_wanted(task) {
+                    let name = inner.machine.name().clone();
+                    tasks.entry(task.clone()).or_default().push(api::TaskAgent { name, status });
+                }
+            }
+        }
+        tasks
+    }
+
+    fn seats_from(&self, start: Bound<&AgentName>) -> Vec<Arc<Seat>> {
+        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
+        let seats = agents.seats.range::<AgentName, _>((start, Bound::Unbounded));
+        seats.map(|(_, seat)| seat.clone()).collect()
+    }
+}
