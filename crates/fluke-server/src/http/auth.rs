@@ -16,7 +16,7 @@ use super::App;
 use super::origin::{Origin, is_safe_name, origin, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
-use super::session::{self, Session};
+use super::session::{self, Nonce, Session};
 use super::sign_in;
 use crate::events::EventSink;
 
@@ -257,6 +257,46 @@ pub(super) struct SignedIn {
     pub number: usize,
 }
 
+/// What somebody was let in by, for what lasts longer than the moment: it may be taken back.
+#[derive(Debug, Clone)]
+pub(super) enum Pass {
+    /// Nothing was asked for.
+    Nothing,
+    /// The local socket.
+    Socket,
+    /// A token.
+    Token(SecretDigest),
+    /// A session that was begun with a token.
+    Session(SecretDigest, Nonce),
+}
+
+impl Pass {
+    fn of(app: &App, caller: &Caller, signed_in: Option<&SignedIn>) -> Self {
+        let valid = app.api_tokens.valid();
+        let token = |number: &usize| valid.get(number.wrapping_sub(1)).copied();
+        match (caller, signed_in) {
+            (Caller::Socket { .. }, _) => Self::Socket,
+            (Caller::Browser { .. }, Some(it)) => Self::Session(it.token, it.session.nonce),
+            (Caller::Token(number) | Caller::Browser { token: number, .. }, _) => {
+                token(number).map_or(Self::Nothing, Self::Token)
+            }
+            (Caller::Anonymous, _) => Self::Nothing,
+        }
+    }
+
+    /// Whether its holder would be let in again.
+    pub fn holds(&self, app: &App) -> bool {
+        let valid = app.api_tokens.valid();
+        let is_valid = |token: &SecretDigest| valid.iter().any(|valid| valid.same(token));
+        match self {
+            Self::Nothing => valid.is_empty(),
+            Self::Socket => true,
+            Self::Token(token) => is_valid(token),
+            Self::Session(token, nonce) => is_valid(token) && !app.0.ended.has(nonce),
+        }
+    }
+}
+
 /// The session of a request, if it shows a good one.
 pub(super) fn signed_in(app: &App, headers: &HeaderMap, now: Timestamp) -> Option<SignedIn> {
     let valid = app.api_tokens.valid();
@@ -275,7 +315,9 @@ pub(super) async fn guard(
     let signed_in = signed_in(&app, request.headers(), now);
     match authorise(asked(&app, access, &request, signed_in.as_ref()), &app.api_tokens.valid()) {
         Ok(caller) => {
+            let pass = Pass::of(&app, &caller, signed_in.as_ref());
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(pass);
             let response = next.run(request).await;
             renewed(response, signed_in, now)
         }

@@ -260,12 +260,15 @@ impl Call<'_> {
     /// Adds what is so of every call.
     fn end(mut self, access: Access, tokens: bool) -> Value {
         self.fails(&[Sort::BadRequest, Sort::UriTooLong, Sort::HeadersTooLarge]);
-        self.fails(&[Sort::Internal, Sort::Unavailable]);
+        self.fails(&[Sort::TooManyRequests, Sort::Internal, Sort::Unavailable]);
+        if access != Access::Open {
+            self.fails(&[Sort::Forbidden, Sort::Misdirected]);
+        }
         let credentials = json!([{ "token": [] }, { "session": [] }]);
         let security = match access {
             Access::Open => json!([]),
             Access::Change => {
-                self.fails(&[Sort::Unauthorized, Sort::Forbidden]);
+                self.fails(&[Sort::Unauthorized]);
                 credentials
             }
             _ if tokens => {

@@ -18,7 +18,7 @@ use super::origin::{is_loopback, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
 use super::session::{self, Session};
-use super::{App, json, ui};
+use super::{App, json, query, ui};
 
 const MAX_FORM: usize = 8 << 10;
 
@@ -160,8 +160,10 @@ pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Respons
 pub(super) async fn session(
     State(app): State<App>,
     Extension(connection): Extension<Connection>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    query::nothing(&uri)?;
     let valid = app.api_tokens.valid();
     let is_local = matches!(connection.peer, Peer::Socket { .. });
     let bearer = auth::bearer(&headers).filter(|_| !valid.is_empty());

@@ -26,6 +26,7 @@ use futures_util::stream::{Stream, unfold};
 use http::{HeaderMap, Uri, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::auth::Pass;
 use super::crowd::{Held, Holding};
 use super::problem::Problem;
 use super::serve::Connection;
@@ -42,6 +43,7 @@ const TOGETHER: usize = 64;
 pub(super) async fn serve(
     State(app): State<App>,
     Extension(connection): Extension<Connection>,
+    Extension(pass): Extension<Pass>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -55,6 +57,7 @@ pub(super) async fn serve(
         let detail = "too many streams are open from your address; close one, or poll";
         return Err(Problem::unavailable(detail));
     }
+    let seat = (seat, held.flatten());
     if let Some(after) = resume.filter(|after| *after <= app.events.last_id()) {
         // It may have been learnt of otherwise, a moment before the hub did.
         app.0.hub.reaches(after).await;
@@ -73,8 +76,7 @@ pub(super) async fn serve(
         }
     };
     let closing = connection.closing;
-    let listener =
-        Listener { listening, closing, ready: first, ended, _seat: (seat, held.flatten()) };
+    let listener = Listener { app, pass, listening, closing, ready: first, ended, _seat: seat };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         // Proxies in between must not collect messages before they pass them on.
@@ -124,6 +126,8 @@ type Seat = (OwnedSemaphorePermit, Option<Held>);
 
 /// One open stream.
 struct Listener {
+    app: App,
+    pass: Pass,
     listening: Listening,
     closing: watch::Receiver<bool>,
     /// To be sent before anything new.
@@ -136,7 +140,8 @@ impl Listener {
     fn messages(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         unfold(self, |mut listener| async move {
             let bytes = listener.next().await?;
-            Some((Ok(bytes), listener))
+            // Whoever was signed out meanwhile is told nothing more.
+            listener.pass.holds(&listener.app).then_some((Ok(bytes), listener))
         })
     }
 

@@ -98,9 +98,10 @@ pub fn source(call: &mut Call) {
 }
 
 pub fn session(call: &mut Call) {
-    call.named("getSession", "Who is asking, and what they may do")
-        .explained("Open to everybody: it says nothing of the fleet.")
-        .answers::<api::Session>(200, "What the caller may do.");
+    call.named("getSession", "What the caller may do here")
+        .explained("For everybody; strangers learn nothing but that.")
+        .answers::<api::Session>(200, "Who the caller is let in as.")
+        .fails(&[Sort::Unauthorized]);
 }
 
 pub fn reconcile(call: &mut Call) {

@@ -185,6 +185,34 @@ async fn sessions_end_with_their_token_and_survive_a_restart() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_with_what_it_was_let_in_by() {
+    let server = Server::start(TOKENS).await;
+    let anna = server.sign_in("right", "Anna").await;
+    let ben = server.sign_in("other", "Ben").await;
+    let mut streams = Vec::new();
+    for cookie in [&anna, &ben] {
+        let stream = with_cookie(&server, "/api/v1/stream", cookie).send().await.expect("answer");
+        assert_eq!(stream.status(), 200);
+        streams.push(stream);
+    }
+    let headers = [("origin", server.url.as_str()), ("cookie", anna.as_str())];
+    server.send_form("/sign-out", &[], &headers).await;
+    server.record("after Anna has left");
+    let [of_anna, mut of_ben] = <[_; 2]>::try_from(streams).expect("two");
+    let told = of_anna.text().await.expect("it ends");
+    assert!(!told.contains("after Anna has left"), "{told}");
+    let mut heard = String::new();
+    while !heard.contains("after Anna has left") {
+        let more = of_ben.chunk().await.expect("a stream").expect("it goes on");
+        heard.push_str(&String::from_utf8_lossy(&more));
+    }
+    server.app.api_tokens.replace(["right"]);
+    server.record("after Ben's token was taken out");
+    let told = of_ben.text().await.expect("it ends");
+    assert!(!told.contains("taken out"), "{told}");
+}
+
+#[tokio::test]
 async fn a_session_that_is_used_is_renewed() {
     let server = Server::start(TOKENS).await;
     let (now, token) = (Timestamp::from(std::time::SystemTime::now()), SecretDigest::of("right"));
