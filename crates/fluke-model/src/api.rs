@@ -2,6 +2,8 @@
 
 mod reconcile;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +152,10 @@ pub struct TaskView {
     pub steps: Vec<Step>,
     /// The worst of its agents.
     pub status: Status,
-    /// Every known agent that it matches.
+    /// How many agents stand how; statuses that none has are left out.
+    #[serde(default)]
+    pub counts: BTreeMap<Status, u32>,
+    /// Every known agent that it matches; none where the list was not wanted.
     pub agents: Vec<TaskAgent>,
 }
 

@@ -7,7 +7,7 @@ import { eventsPage } from "./events.js";
 import { fleetPage } from "./fleet.js";
 import { frame } from "./frame.js";
 import { keyboard } from "./keyboard.js";
-import { load, onChange, store } from "./store.js";
+import { load, onChange, renew, store } from "./store.js";
 import { sourcePage } from "./source.js";
 import { taskPage, tasksPage } from "./tasks.js";
 import { empty } from "./parts.js";
@@ -16,6 +16,8 @@ import { renderDialog } from "./dialog.js";
 
 /** How often ages are told anew, in milliseconds. */
 const TICK = 10_000;
+/** How often the session is renewed. */
+const RENEW = 3_600_000;
 
 const ROUTES = [
   [/^\/$/, fleetPage],
@@ -105,6 +107,7 @@ addEventListener("resize", redraw);
 keyboard(go);
 onChange(redraw);
 setInterval(redraw, TICK);
+setInterval(renew, RENEW);
 arrive(true);
 load();
 connect();

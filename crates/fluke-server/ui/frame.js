@@ -24,6 +24,7 @@ export function frame(main) {
         h("nav", { class: "pages", "aria-label": "Pages" }, PAGES.map(pageLink)),
         h("div", { class: "corner" }, liveSign(), running(), theme(), person()))),
     store.live === "off" && h("p", { class: "stale", role: "status" }, "The connection to the server is lost. What you see may be old; it is tried again by itself."),
+    store.isOutdated && h("p", { class: "stale", role: "status" }, "The server runs another version now. ", h("a", { href: location.href, target: "_self" }, "Load its pages")),
     main,
     h("footer", { class: "foot" },
       h("span", null, `fluke ${store.session?.version ?? ""}`),

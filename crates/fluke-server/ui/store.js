@@ -30,6 +30,8 @@ export const store = {
   /** Ids of reconciles that were asked for from here. */
   own: new Set(),
   problem: null,
+  /** Whether the server has been replaced by another version since this page was loaded. */
+  isOutdated: false,
   /** `connecting`, `on` or `off`. */
   live: "connecting",
 };
@@ -56,6 +58,7 @@ export async function load() {
   try {
     const [agents, session, source] = await Promise.all([get("/agents"), get("/session"), get("/source")]);
     store.agents = new Map(agents.agents.map((agent) => [agent.name, agent]));
+    store.isOutdated = Boolean(store.session && store.session.version !== session.version);
     Object.assign(store, { session, source, problem: null });
     sort();
   } catch (problem) {
@@ -146,6 +149,12 @@ export function countByStatus(agents) {
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0]));
   for (const agent of agents) counts[agent.status] += 1;
   return counts;
+}
+
+/** Looks after the session: it lives on while it is used, and a stream alone is no use. */
+export async function renew() {
+  const session = await get("/session").catch(() => null);
+  if (session) store.session = session;
 }
 
 export const mayChange = () => Boolean(store.session?.may_change);

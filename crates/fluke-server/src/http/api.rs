@@ -1,6 +1,6 @@
 //! `/api/v1`: what is known, and the one thing that can be asked for.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -82,7 +82,10 @@ pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Json<Tasks
         .into_iter()
         .map(|task| view(&app, task, agents.remove(&task.name).unwrap_or_default()));
     let views = views.filter(|view| filter.status.is_none_or(|status| status == view.status));
-    let (tasks, next) = page(views, filter.limit, |task| task.name.clone());
+    let (mut tasks, next) = page(views, filter.limit, |task| task.name.clone());
+    if !filter.agents {
+        tasks.iter_mut().for_each(|task| task.agents.clear());
+    }
     Ok(Json(Tasks { tasks, next }))
 }
 
@@ -104,6 +107,8 @@ fn unknown_task(desired: &Desired, name: &str) -> Problem {
 }
 
 fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
+    let mut counts = BTreeMap::new();
+    agents.iter().for_each(|agent| *counts.entry(agent.status).or_insert(0) += 1);
     TaskView {
         name: task.name.clone(),
         description: task.description.clone(),
@@ -111,7 +116,8 @@ fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
         selector: task.selector.clone(),
         defined: task.defined.to_string(),
         steps: task.steps.clone(),
-        status: Status::of(agents.iter().map(|agent| agent.status)),
+        status: Status::of(counts.keys().copied()),
+        counts,
         agents,
     }
 }

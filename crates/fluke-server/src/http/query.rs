@@ -65,6 +65,7 @@ pub(super) const TASKS: &[Parameter] = &[
     one::<Part>("name", "Only tasks whose name contains this."),
     one::<Limit<MOST>>("limit", "At most so many; all where none is given."),
     one::<TaskName>("after", "Only tasks behind this name: the `next` of the page before."),
+    one::<bool>("agents", "`false` leaves out the list of each task's agents; their counts stay."),
 ];
 
 /// Of `GET drift`.
@@ -92,6 +93,8 @@ pub(super) struct TaskFilter {
     pub name: Option<String>,
     pub limit: Option<usize>,
     pub after: Option<TaskName>,
+    /// Whether each comes with the list of its agents.
+    pub agents: bool,
 }
 
 pub(super) fn agents(uri: &Uri) -> Result<AgentFilter, Problem> {
@@ -112,6 +115,7 @@ pub(super) fn tasks(uri: &Uri) -> Result<TaskFilter, Problem> {
         name: given.one("name")?.map(|Part(part)| part),
         limit: given.one("limit")?.map(|Limit::<MOST>(limit)| limit),
         after: given.one("after")?,
+        agents: given.one("agents")?.unwrap_or(true),
     })
 }
 
@@ -229,6 +233,16 @@ impl Value for LabelFilter {
     fn schema(_: &mut SchemaGenerator) -> Schema {
         let name = "[A-Za-z0-9._/-]{1,128}";
         json_schema!({ "type": "string", "pattern": format!("^{name}(={name})?$") })
+    }
+}
+
+impl Value for bool {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "give `true` or `false`".to_string())
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Self>()
     }
 }
 
