@@ -13,7 +13,7 @@ const API_TOKEN: &str = "a-token-for-the-api";
 /// The same each time: a story that fails fails again.
 const SEED: &str = "20260102";
 /// Of each call, in each way of making them up.
-const EXAMPLES: &str = "20";
+const EXAMPLES: &str = "10";
 /// Longer than it may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -73,7 +73,10 @@ async fn schemathesis(fleet: &Fleet, arguments: &[&str]) -> Option<Told> {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/schemathesis");
     if !program.exists() {
         assert!(std::env::var_os("CI").is_none(), "no schemathesis: run scripts/test-tools");
-        eprintln!("SKIP: there is no schemathesis: run scripts/test-tools");
+        #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
+        {
+            eprintln!("SKIP: there is no schemathesis: run scripts/test-tools");
+        }
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -81,8 +84,8 @@ async fn schemathesis(fleet: &Fleet, arguments: &[&str]) -> Option<Told> {
     let mut command = Command::new(program);
     command.args(["run", &document, "--checks", "all", "--seed", SEED, "-n", EXAMPLES]);
     command.args(["--no-color", "--generation-database", "none"]);
-    // A wrong token waits for its answer; others need not wait for it.
-    command.args(["--workers", "4"]);
+    // One at a time: threads are more than Python 3.11 takes when it parses itself.
+    command.args(["--workers", "1"]);
     // A stream has no end, and what makes up requests waits for one.
     command.args(["--exclude-path", "/api/v1/stream"]);
     command.args(arguments).current_dir(&folder).kill_on_drop(true);
