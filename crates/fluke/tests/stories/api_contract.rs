@@ -67,7 +67,6 @@ task "broken" {{
 }
 
 /// Runs the client against a server; none, and a line that says so, where it is not installed.
-#[expect(clippy::print_stderr, reason = "a skipped test is counted by its line")]
 async fn schemathesis(fleet: &Fleet, arguments: &[&str]) -> Option<Told> {
     let program =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/schemathesis");
