@@ -12,7 +12,7 @@ async fn a_rejected_commit_is_shown_with_the_line_that_is_wrong() {
     stage.fleet.commit_files("Renew by hand", &[("site.fluke.hcl", &broken)]).await;
     page.finds("heading", "The newest commit is not in force").await;
     page.says("unknown attribute `comand`").await;
-    let frame = page.finds("region", "site.fluke.hcl, line 28").await.text().await;
+    let frame = page.finds("group", "site.fluke.hcl, line 28").await.text().await;
     assert!(frame.contains("comand") && frame.contains("^^^^^^"), "{frame}");
     page.screenshot("source-rejected").await;
     page.clicks("link", "Fleet").await;
