@@ -1,22 +1,23 @@
 // One agent: what is wrong with it and why, its tasks, its timeline.
 
 import { pathOf, resource } from "./api.js";
-import { diff, empty, labelList, moment, notice, output, policyTag, standingSince, taskLink, trouble, waiting } from "./parts.js";
+import { diff, empty, facts, labelList, moment, nothingHere, notice, outOfDate, output, policyTag, standingSince, taskLink, trouble, waiting } from "./parts.js";
 import { listen } from "./store.js";
 import { reconcileButton } from "./reconcile.js";
-import { statusIcon } from "./icons.js";
+import { icon, statusIcon } from "./icons.js";
 import { timeline } from "./timeline.js";
 import { count, shortCommit, statusName, whatNext } from "./words.js";
 import { h } from "./view.js";
 
 const ORDER = ["failed", "applied_but_drifted", "drifted", "applying", "unknown", "offline", "in_sync"];
+const DRIFTED = ["failed", "applied_but_drifted", "drifted", "applying"];
 const byWeight = (a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status);
 
 export function agentPage(go, name, redraw) {
   const detail = resource(pathOf("agents", name), redraw);
   const history = timeline({ agent: name }, redraw);
   const stop = listen((kind, data) => {
-    if ((kind === "agent" && data.name === name) || (kind === "event" && data.agent === name)) detail.refresh();
+    if (kind === "reloaded" || (kind === "agent" && data.name === name) || (kind === "event" && data.agent === name)) detail.refresh();
   });
   return {
     name: "agent",
@@ -27,6 +28,7 @@ export function agentPage(go, name, redraw) {
       if (detail.problem && !detail.data) return missing(name, detail.problem);
       if (!detail.data) return waiting(name);
       return [
+        outOfDate(detail.problem),
         head(detail.data),
         summary(detail.data),
         h("div", { class: "columns" },
@@ -39,7 +41,7 @@ export function agentPage(go, name, redraw) {
 
 function missing(name, problem) {
   if (problem.status !== 404) return trouble(`${name} cannot be read`, problem.message);
-  return empty(`No agent is called ${name}`, h("p", null, problem.message), h("p", null, h("a", { href: "/" }, "Back to the fleet")));
+  return nothingHere(`No host is called ${name}`, h("p", null, problem.message), h("p", null, h("a", { href: "/" }, "Back to the fleet")));
 }
 
 function head(agent) {
@@ -48,26 +50,24 @@ function head(agent) {
       h("p", { class: "crumbs" }, h("a", { href: "/" }, "Fleet")),
       h("h1", null, statusIcon(agent.status), agent.name),
       h("p", { class: "under" }, h("strong", null, statusName(agent.status)), labelList(agent.labels))),
-    reconcileButton({ scope: "agent", name: agent.name }, "Reconcile", { "data-reconcile": true, disabled: !agent.connected }));
+    reconcileButton({ scope: "agent", name: agent.name }, { "data-reconcile": true, disabled: !agent.connected }));
 }
 
 /** The answer to "why": in words, first. */
 function summary(agent) {
   const { total, drifted, failed } = agent.tasks;
-  const facts = [
-    ["Connection", agent.connected ? ["open ", standingSince(agent.connected_since)] : ["away; last seen ", moment(agent.last_seen)]],
-    ["Held to", agent.commit ? ["commit ", h("code", null, shortCommit(agent.commit))] : "nothing yet"],
-    ["Node type", agent.node_type],
-    ["Version", agent.version],
-  ];
   const said = agent.error ? trouble("Nothing can be asked of this host", agent.error)
-    : !agent.connected ? notice("offline", "This host is away", h("p", null, "It goes on by itself with what it last heard; what it did meanwhile is told when it is back."))
+    : !agent.connected ? notice("offline", "This host is offline", h("p", null, "It goes on by itself with what it last heard; what it did meanwhile is told when it is back."))
     : failed + drifted > 0 ? null
     : agent.status === "in_sync" ? h("p", { class: "calm" }, statusIcon("in_sync"), total === 0 ? "No task matches this host." : `${count(total, "task")} checked; this host is as Git says.`)
     : null;
   return [
     said,
-    h("dl", { class: "facts" }, facts.map(([what, value]) => h("div", { key: what }, h("dt", null, what), h("dd", null, value)))),
+    facts(
+      ["Connection", agent.connected ? ["open ", standingSince(agent.connected_since)] : ["offline; last seen ", moment(agent.last_seen)]],
+      ["Held to", agent.commit ? ["commit ", h("code", null, shortCommit(agent.commit))] : "nothing yet"],
+      ["Node type", agent.node_type],
+      ["Version", agent.version]),
   ];
 }
 
@@ -80,14 +80,16 @@ function tasks(agent) {
 
 function taskCard(agent, task) {
   const isWrong = task.status !== "in_sync";
-  const waits = task.policy === "alert_only" && ["drifted", "failed"].includes(task.status);
+  const isApproval = task.policy === "alert_only" && ["drifted", "failed"].includes(task.status);
+  // What is approved is what is read here.
+  const seen = isApproval ? task.steps.filter((step) => DRIFTED.includes(step.status)).map((step) => ({ ...step, agent: agent.name, task: task.name })) : undefined;
   return h("details", { key: task.name, class: `card is-${task.status}`, initially: { open: isWrong } },
-    h("summary", null, statusIcon(task.status), h("span", { class: "card-name" }, task.name), h("span", { class: "quiet" }, statusName(task.status)), policyTag(task.policy)),
+    h("summary", null, statusIcon(task.status), h("span", { class: "card-name" }, task.name), h("span", { class: "quiet" }, statusName(task.status)), policyTag(task.policy), icon("down")),
     isWrong && h("p", { class: "next" }, whatNext(task, agent.connected, Date.now())),
     h("ol", { class: "steps" }, task.steps.map((step) => stepLine(step, lastFailure(agent, task, step)))),
     h("p", { class: "card-actions" },
-      taskLink(task.name, { class: "quiet-link", "aria-label": `Task ${task.name}` }),
-      isWrong && agent.connected && reconcileButton({ scope: "task", name: task.name, agent: agent.name, isApproval: waits }, waits ? "Approve …" : "Put right now", { class: waits ? "primary" : "" })));
+      taskLink(task.name, { "aria-label": `Task ${task.name}` }),
+      isWrong && agent.connected && reconcileButton({ scope: "task", name: task.name, agent: agent.name, isApproval, seen }, { class: isApproval ? "primary" : "" })));
 }
 
 /** What the last apply printed, if it failed. */

@@ -2,7 +2,7 @@
 
 const ROOT = "/api/v1";
 
-export class Problem extends Error {
+class Problem extends Error {
   constructor(status, detail) {
     super(detail);
     this.status = status;
@@ -45,31 +45,45 @@ export function signIn() {
   location.assign(`/sign-in?next=${encodeURIComponent(here)}`);
 }
 
+/** Pauses before another try, in milliseconds. */
+const FIRST_PAUSE = 1000;
+const LONGEST_PAUSE = 15_000;
+
 /**
  * Something that is fetched, and fetched again when it changed: at most once at a time and every
- * `pause` milliseconds.
+ * `pause` milliseconds. A failure is told beside what was there before, and tried again.
  */
 export function resource(path, changed, pause = 250) {
-  let running = false;
-  let due = false;
-  const own = { data: null, problem: null, refresh, stop: () => { own.stopped = true; }, stopped: false };
+  let isRunning = false;
+  let isDue = false;
+  let failures = 0;
+  const own = { data: null, problem: null, refresh, stop: () => { own.isStopped = true; }, isStopped: false };
+
+  async function once() {
+    try {
+      own.data = await get(path);
+      own.problem = null;
+      failures = 0;
+    } catch (problem) {
+      own.problem = problem;
+      if (problem.status === 404) own.data = null;
+      else isDue = true;
+      failures += 1;
+    }
+    if (!own.isStopped) changed();
+  }
 
   async function refresh() {
-    due = true;
-    if (running) return;
-    running = true;
-    while (due && !own.stopped) {
-      due = false;
-      try {
-        own.data = await get(typeof path === "function" ? path() : path);
-        own.problem = null;
-      } catch (problem) {
-        own.problem = problem;
-      }
-      if (!own.stopped) changed();
-      await new Promise((done) => setTimeout(done, pause));
+    isDue = true;
+    if (isRunning) return;
+    isRunning = true;
+    while (isDue && !own.isStopped) {
+      isDue = false;
+      await once();
+      const wait = failures ? Math.min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE) : pause;
+      await new Promise((done) => setTimeout(done, wait));
     }
-    running = false;
+    isRunning = false;
   }
 
   refresh();

@@ -5,6 +5,7 @@ import { h, patch } from "./view.js";
 const element = document.getElementById("dialog");
 let current = null;
 let opener = null;
+let stage = null;
 
 /** Opens a dialog; `render` tells its title and content whenever something changes. */
 export function openDialog(render) {
@@ -15,22 +16,27 @@ export function openDialog(render) {
 }
 
 export function closeDialog() {
-  element.close();
+  if (element.open) element.close();
 }
 
 export function renderDialog() {
   if (!current) return;
   const { title, body, actions } = current();
   patch(element, h("div", { class: "dialog-inner" },
-    h("h2", { id: "dialog-title" }, title),
+    h("h2", { id: "dialog-title", tabindex: -1 }, title),
     h("div", { class: "dialog-body" }, body),
     h("div", { class: "dialog-actions" }, actions)));
+  // Another stage is told, and the button that led to it may be gone.
+  if (element.open && stage !== title) document.getElementById("dialog-title").focus();
+  stage = title;
 }
 
 element.addEventListener("close", () => {
   current = null;
+  stage = null;
   patch(element, []);
-  opener?.focus?.();
+  const back = opener?.isConnected ? opener : document.getElementById("main");
+  back?.focus({ preventScroll: true });
 });
 // A click beside it closes it.
 element.addEventListener("click", (event) => {

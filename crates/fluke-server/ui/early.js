@@ -1,5 +1,7 @@
 // Before the first paint: the theme that was chosen (see theme.js), so that nothing flashes.
-{
-  const kept = localStorage.getItem("fluke-theme");
-  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+try {
+  const chosen = localStorage.getItem("fluke-theme");
+  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+} catch {
+  // A browser that keeps nothing has nothing chosen.
 }

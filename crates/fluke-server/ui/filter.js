@@ -32,14 +32,23 @@ export const isFiltered = (filter) => filter.status.length + filter.labels.lengt
 
 /** Those agents that labels and name let through; statuses are left to the caller, who counts them. */
 export function matching(agents, filter) {
-  const wanted = filter.labels.map((label) => {
-    const at = label.indexOf("=");
-    return at < 0 ? [label, null] : [label.slice(0, at), label.slice(at + 1)];
-  });
-  const name = filter.name.toLowerCase();
-  return agents.filter((agent) =>
-    (name === "" || agent.name.toLowerCase().includes(name)) &&
-    wanted.every(([key, value]) => key in agent.labels && (value === null || agent.labels[key] === value)));
+  const wanted = filter.labels.map(pair);
+  const isNamed = naming(filter.name.trim().toLowerCase());
+  return agents.filter((agent) => isNamed(agent) && wanted.every(([key, value]) =>
+    Object.hasOwn(agent.labels, key) && (value === null || agent.labels[key] === value)));
+}
+
+function pair(label) {
+  const at = label.indexOf("=");
+  return at < 0 ? [label, null] : [label.slice(0, at), label.slice(at + 1)];
+}
+
+/** What is typed is part of a name, or `label=` and the beginning of its value. */
+function naming(text) {
+  const [key, value] = pair(text);
+  if (value === null) return (agent) => agent.name.toLowerCase().includes(text);
+  return (agent) => Object.entries(agent.labels).some(([name, it]) =>
+    name.toLowerCase() === key && it.toLowerCase().startsWith(value));
 }
 
 /** Label keys with their values and how many agents have them: the most telling keys first. */

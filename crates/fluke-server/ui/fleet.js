@@ -15,8 +15,8 @@ const TILE = 48;
 const TILE_WIDTH = 190;
 
 export function fleetPage(go) {
-  const rows = longList("Agents");
-  const tiles = longList("Agents");
+  const rows = longList("Hosts");
+  const tiles = longList("Hosts");
   let drawn = { key: null };
   let menus = { membership: -1 };
 
@@ -38,6 +38,7 @@ export function fleetPage(go) {
   return {
     name: "fleet",
     title: "Fleet",
+    isLong: true,
     isReady: () => store.agents !== null || store.problem !== null,
     render() {
       if (store.problem && !store.agents) return trouble("The fleet cannot be read", store.problem.message);
@@ -50,7 +51,7 @@ export function fleetPage(go) {
         sourceNotice(),
         store.sorted.length === 0 ? firstAgent() : [
           toolbar(filter, chosen, set),
-          chosen.shown.length === 0 ? nothingFound(filter) :
+          chosen.shown.length === 0 ? nothingFound(filter, set) :
             filter.view === "tiles"
               ? tiles(chosen.shown, TILE, tile, { class: "tiles", columns: columns() })
               : rows(chosen.shown, innerWidth < 720 ? NARROW_ROW : ROW, row, { class: "rows" }),
@@ -67,7 +68,7 @@ function headline(counts, total) {
   const wrong = counts.failed + counts.drifted;
   const text = total === 0 ? "No host has joined yet"
     : wrong > 0 ? `${count(wrong, "host")} of ${grouped(total)} ${wrong === 1 ? "is" : "are"} not as Git says`
-    : counts.offline > 0 ? `${count(counts.offline, "host")} of ${grouped(total)} ${counts.offline === 1 ? "is" : "are"} away`
+    : counts.offline > 0 ? `${count(counts.offline, "host")} of ${grouped(total)} ${counts.offline === 1 ? "is" : "are"} offline`
     : counts.applying > 0 ? `${count(counts.applying, "host")} ${counts.applying === 1 ? "is" : "are"} being put right`
     : counts.unknown > 0 ? `${count(counts.unknown, "host")} ${counts.unknown === 1 ? "has" : "have"} not been checked yet`
     : total === 1 ? "The one host is as Git says" : `All ${grouped(total)} hosts are as Git says`;
@@ -78,7 +79,7 @@ function headline(counts, total) {
       source.branch && ` of ${source.branch}`, ", in force ", standingSince(source.commit_since), "."));
 }
 
-export function sourceNotice() {
+function sourceNotice() {
   const { source } = store;
   if (source?.rejected) {
     return notice("failed", `Commit ${shortCommit(source.last_seen)} was rejected`,
@@ -94,7 +95,7 @@ export function sourceNotice() {
 function toolbar(filter, chosen, set) {
   return h("section", { class: "toolbar", "aria-label": "Filter" },
     h("div", { class: "statuses", role: "group", "aria-label": "Status" },
-      STATUSES.filter((status) => chosen.counts[status] > 0 || filter.status.includes(status)).map((status) =>
+      STATUSES.filter((status) => store.counts[status] > 0 || filter.status.includes(status)).map((status) =>
         h("button", {
           key: status, type: "button", class: `status-button is-${status}`,
           "aria-pressed": String(filter.status.includes(status)),
@@ -107,11 +108,6 @@ function toolbar(filter, chosen, set) {
           type: "search", name: "filter", placeholder: "Name, or label=value", autocomplete: "off", spellcheck: "false",
           value: filter.name, "aria-keyshortcuts": "/",
           oninput: (event) => set({ ...filter, name: event.target.value }, { replace: true }),
-          onkeydown: (event) => {
-            const text = event.target.value.trim();
-            if (event.key !== "Enter" || !text.includes("=")) return;
-            set({ ...toggled({ ...filter, name: "" }, "labels", text) });
-          },
         })),
       chosen.facets.map((facet) => labelMenu(facet, filter, set)),
       h("div", { class: "views", role: "group", "aria-label": "View" },
@@ -121,13 +117,21 @@ function toolbar(filter, chosen, set) {
           onclick: () => set({ ...filter, view }),
         }, icon(view))))),
     isFiltered(filter) && h("p", { class: "chosen", role: "status" },
-      `${count(chosen.shown.length, "agent")} of ${grouped(store.sorted.length)}`,
+      `${count(chosen.shown.length, "host")} of ${grouped(store.sorted.length)}`,
       filter.labels.map((label) => h("button", {
         key: label, type: "button", class: "chip", "aria-label": `Remove the filter ${label}`,
-        onclick: () => set(toggled(filter, "labels", label)),
+        onclick: () => { set(toggled(filter, "labels", label)); focusFilter(); },
       }, label, icon("close"))),
-      h("a", { href: `/${writeFilter({ status: [], labels: [], name: "", view: filter.view })}` }, "Clear all filters")));
+      clearing(filter, set)));
 }
+
+const clearing = (filter, set) => h("button", {
+  type: "button", class: "link",
+  onclick: () => { set({ status: [], labels: [], name: "", view: filter.view }); focusFilter(); },
+}, "Clear all filters");
+
+/** What had the focus goes away with its filter. */
+const focusFilter = () => document.querySelector("main input[type=search]")?.focus();
 
 function labelMenu({ key, values }, filter, set) {
   const chosen = filter.labels.find((label) => label.startsWith(`${key}=`));
@@ -144,8 +148,8 @@ function labelMenu({ key, values }, filter, set) {
 
 function row(agent) {
   return h("a", { class: `row is-${agent.status}`, href: pathOf("agents", agent.name) },
-    h("span", { class: "row-status" }, statusIcon(agent.status), h("span", { class: "unseen" }, statusName(agent.status))),
-    h("span", { class: "row-name" }, agent.name),
+    h("span", null, statusIcon(agent.status), h("span", { class: "unseen" }, statusName(agent.status))),
+    h("span", { class: "row-name", title: agent.name }, agent.name),
     h("span", { class: "row-why" }, why(agent)),
     h("span", { class: "row-labels" }, labelList(agent.labels)),
     h("span", { class: "row-when quiet" }, when(agent)));
@@ -160,7 +164,7 @@ function tile(agent) {
 function why(agent) {
   const drifts = store.drift.get(agent.name) ?? [];
   if (agent.error) return agent.error;
-  if (agent.status === "offline") return "away";
+  if (agent.status === "offline") return h("span", { class: "quiet" }, "Offline");
   if (drifts.length === 0) return h("span", { class: "quiet" }, plainWhy(agent));
   const [first] = drifts;
   const waits = first.policy === "alert_only" && agent.status === "drifted";
@@ -188,9 +192,8 @@ function when(agent) {
   return null;
 }
 
-function nothingFound(filter) {
-  return empty("No agent matches these filters",
-    h("p", null, h("a", { href: `/${writeFilter({ status: [], labels: [], name: "", view: filter.view })}` }, "Clear all filters"), " to see the whole fleet."));
+function nothingFound(filter, set) {
+  return empty("No host matches these filters", h("p", null, clearing(filter, set), " to see the whole fleet."));
 }
 
 function firstAgent() {

@@ -1,7 +1,7 @@
 // What stands around every page: the way through, and whether what one sees is live.
 
 import { icon, mark } from "./icons.js";
-import { mayChange, store } from "./store.js";
+import { mayChange, own, store } from "./store.js";
 import { openHelp } from "./keyboard.js";
 import { showProgress } from "./reconcile.js";
 import { nextTheme, themeName } from "./theme.js";
@@ -23,7 +23,7 @@ export function frame(main) {
         h("a", { class: "home", href: "/", "aria-label": "fluke, the fleet" }, mark(), h("span", null, "fluke")),
         h("nav", { class: "pages", "aria-label": "Pages" }, PAGES.map(pageLink)),
         h("div", { class: "corner" }, liveSign(), running(), theme(), person()))),
-    store.live === "off" && h("p", { class: "stale", role: "status" }, "The connection to the server is lost. What you see may be old; it is tried again by itself."),
+    stale() && h("p", { class: "stale", role: "status" }, stale()),
     store.isOutdated && h("p", { class: "stale", role: "status" }, "The server runs another version now. ", h("a", { href: location.href, target: "_self" }, "Load its pages")),
     main,
     h("footer", { class: "foot" },
@@ -31,6 +31,11 @@ export function frame(main) {
       h("button", { type: "button", class: "plain", onclick: openHelp }, "Keyboard"),
       h("a", { href: "/api/v1/openapi.json", target: "_blank", rel: "noopener" }, "API")),
   ];
+}
+
+function stale() {
+  if (store.problem && store.agents) return `What you see may be old: ${store.problem.message}`;
+  return store.live === "off" && "The connection to the server is lost. What you see may be old; it is tried again by itself.";
 }
 
 function pageLink([href, name, sign]) {
@@ -54,14 +59,14 @@ function liveSign() {
 
 /** A reconcile that goes on while one looks elsewhere. */
 function running() {
-  const progress = [...store.reconciles.values()].findLast((one) => !one.done && store.own.has(one.id));
+  const progress = [...store.reconciles.values()].findLast((one) => !one.done && own.ids.includes(one.id));
   return progress && h("button", { type: "button", class: "plain is-applying", onclick: () => showProgress(progress.id) }, icon("repair"), "Reconciling");
 }
 
 function theme() {
   const name = themeName();
   return h("button", { type: "button", class: "plain", "aria-label": `Theme: ${name}`, title: `Theme: ${name}`, onclick: nextTheme },
-    icon(name === "dark" ? "dark" : "light"));
+    icon(name));
 }
 
 function person() {

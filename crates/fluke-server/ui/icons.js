@@ -24,6 +24,7 @@ const DRAWN = {
   search: "M7 2.200a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 0 1 0-9.600Zm3.5 8.3 3.7 3.7",
   close: "m3.5 3.5 9 9m0-9-9 9",
   down: "m4 6 4 4 4-4",
+  system: "M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2Zm0 0v12M8 5h5M8 8h6M8 11h5",
   light: "M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6Zm0-4v1.500M8 13.500V15M1 8h1.500M13.5 8H15M3 3l1.1 1.100M11.9 11.9 13 13M3 13l1.1-1.100M11.9 4.1 13 3",
   dark: "M13.5 9.600A6 6 0 0 1 6.4 2.500a6 6 0 1 0 7.1 7.100Z",
   repair: "M13.5 8a5.5 5.5 0 1 1-1.7-4M13.5 1.500v3h-3",
@@ -35,7 +36,7 @@ const DRAWN = {
 export function statusIcon(status) {
   const [shape, mark] = FILLED[status] ?? FILLED.unknown;
   return h("svg", { class: `sign is-${status}`, viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
-    h("path", { class: "shape", d: shape }), h("path", { class: "mark", d: mark }));
+    h("path", { d: shape }), h("path", { class: "mark", d: mark }));
 }
 
 /** Anything else, as a line drawing. */

@@ -1,6 +1,7 @@
 // Every page by two keys, lists by j and k.
 
 import { closeDialog, openDialog } from "./dialog.js";
+import { keep, kept } from "./kept.js";
 import { h } from "./view.js";
 
 const PLACES = { f: "/", d: "/drift", t: "/tasks", e: "/events", s: "/source" };
@@ -15,14 +16,19 @@ const KEYS = [
   ["?", "This help"],
 ];
 
+const OFF = "fluke-keys-off";
 let goes = false;
 
 export function keyboard(go) {
   document.addEventListener("keydown", (event) => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
     const inField = event.target.closest?.("input, select, textarea");
-    if (event.key === "Escape" && inField) inField.blur();
-    if (inField || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && inField) {
+      // Browsers would empty the field and tell nobody.
+      event.preventDefault();
+      inField.blur();
+    }
+    if (inField || kept(OFF) || document.querySelector("dialog[open]")) return;
     if (goes && PLACES[event.key]) go(PLACES[event.key]);
     goes = event.key === "g";
     const action = ACTIONS[event.key];
@@ -51,7 +57,12 @@ function move(by) {
 export function openHelp() {
   openDialog(() => ({
     title: "Keyboard",
-    body: h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
+    body: [
+      h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
+      h("label", { class: "switch" },
+        h("input", { type: "checkbox", initially: { checked: !kept(OFF) }, onchange: (event) => keep(OFF, event.target.checked ? "" : "yes") }),
+        "Use these keys"),
+    ],
     actions: h("button", { type: "button", onclick: closeDialog }, "Close"),
   }));
 }

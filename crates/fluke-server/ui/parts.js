@@ -2,7 +2,7 @@
 
 import { pathOf } from "./api.js";
 import { icon, statusIcon } from "./icons.js";
-import { ago, eventTitle, eventTone, exactly, since, statusName, took, triggerName } from "./words.js";
+import { ago, clock, eventTitle, eventTone, exactly, count, since, statusName, took, triggerName } from "./words.js";
 import { h } from "./view.js";
 
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
@@ -15,6 +15,12 @@ export function moment(time, say = ago) {
 }
 
 export const standingSince = (time) => (time ? moment(time, since) : null);
+
+/** Something that went wrong after it once went well: what is shown may be old. */
+export const outOfDate = (problem) => problem && notice("drifted", "What you see may be old", h("p", null, problem.message, " It is tried again by itself."));
+
+/** What is known of a thing, pair by pair. */
+export const facts = (...pairs) => h("dl", { class: "facts" }, pairs.map(([what, value]) => h("div", { key: what }, h("dt", null, what), h("dd", null, value))));
 
 export function labelList(labels) {
   const pairs = Object.entries(labels);
@@ -34,7 +40,7 @@ export function diff(text) {
   const kind = { "+": "added", "-": "removed", "@": "place" };
   const lines = text.trimEnd().split("\n");
   return h("pre", { class: "output diff", tabindex: 0, role: "group", "aria-label": "What differs" },
-    lines.map((line) => h("span", { class: kind[line[0]] ?? "same" }, `${line}\n`)));
+    lines.map((line) => h("span", { class: kind[line[0]] }, `${line}\n`)));
 }
 
 /** Something that went wrong, and what to do about it. */
@@ -48,10 +54,11 @@ export function notice(status, title, ...more) {
     statusIcon(status), h("div", null, h("strong", null, title), more));
 }
 
-/** A page or list without content says what to do next. */
-export function empty(title, ...more) {
-  return h("div", { class: "empty" }, h("h2", null, title), more);
-}
+/** A list without content says what to do next. */
+export const empty = (title, ...more) => h("div", { class: "empty" }, h("h2", null, title), more);
+
+/** A page without content. */
+export const nothingHere = (title, ...more) => h("div", { class: "empty" }, h("h1", null, title), more);
 
 export const waiting = (what) => h("p", { class: "waiting", role: "status" }, `Reading ${what} …`);
 
@@ -77,20 +84,20 @@ export function eventLine(event, { withAgent = true } = {}) {
     h("div", { class: "event-body" },
       h("p", { class: "event-head" },
         h("strong", null, eventTitle(event)),
-        where.map((part) => [" ", h("span", { class: "where" }, part)]),
-        h("span", { class: "event-time" }, moment(event.time))),
+        where.map((part) => [" ", part]),
+        h("span", { class: "event-time" }, moment(event.time, (time, now) => `${clock(time, now)}, ${ago(time, now)}`))),
       why.length > 0 && h("p", { class: "quiet" }, why.join(" · ")),
       event.output && said(event.output, tone),
       event.diagnostics?.length > 0 && event.diagnostics.map(codeFrame)));
 }
 
-/** Single lines as they are, more of them folded, with the last telling one in sight. */
+/** A short line as it is, more folded, with the last telling one in sight. */
 function said(text, tone) {
   const lines = text.trimEnd().split("\n");
-  if (lines.length === 1) return h("p", { class: "said" }, text);
+  if (lines.length === 1 && text.length < 500) return h("p", { class: "said" }, text);
   const last = lines.findLast((line) => line.trim() !== "" && !line.startsWith("[command ")) ?? "";
   return h("details", { initially: { open: tone === "failed" && lines.length < 12 } },
-    h("summary", null, h("span", { class: "said" }, last.slice(0, 160)), h("span", { class: "quiet" }, ` ${lines.length} lines`)),
+    h("summary", null, h("span", { class: "said" }, last.slice(0, 160)), h("span", { class: "quiet" }, ` ${count(lines.length, "line")}`)),
     output(text));
 }
 
@@ -108,7 +115,7 @@ export function codeFrame(diagnostic) {
         return [
           h("span", { class: "frame-number" }, String(number).padStart(5), " │ "), `${text}\n`,
           h("span", { class: "frame-number" }, "      │ "),
-          h("span", { class: "frame-marks" }, " ".repeat(Math.max(0, from - 1)) + "^".repeat(Math.max(1, to - from))), "\n",
+          h("span", { class: "frame-marks" }, text.slice(0, Math.max(0, from - 1)).replace(/[^\t]/gu, " ") + "^".repeat(Math.max(1, to - from))), "\n",
         ];
       })),
     diagnostic.help && h("p", null, h("strong", null, "Help: "), diagnostic.help));

@@ -3,8 +3,8 @@
 import { get, post } from "./api.js";
 import { closeDialog, openDialog, renderDialog } from "./dialog.js";
 import { statusIcon } from "./icons.js";
-import { agentLink, command, notice, output, trouble } from "./parts.js";
-import { mayChange, reconcileChanged, store } from "./store.js";
+import { agentLink, command, diff, notice, output, trouble } from "./parts.js";
+import { mayChange, own, reconcileChanged, store } from "./store.js";
 import { count, grouped, statusName } from "./words.js";
 import { h } from "./view.js";
 
@@ -17,17 +17,22 @@ const STATES = {
   applying: ["applying", "Applying"],
   done: ["in_sync", "As Git says"],
   failed: ["failed", "Failed"],
-  offline: ["offline", "Away"],
+  offline: ["offline", "Offline"],
 };
 
-/** The button that opens the confirmation; without the right to change, how it is done elsewhere. */
-export function reconcileButton(asked, label = "Reconcile", props = {}) {
+/**
+ * The button that opens the confirmation; without the right to change, how it is done elsewhere.
+ * `asked.seen` are the drifted steps that the page shows, where it shows them.
+ */
+export function reconcileButton(asked, props = {}) {
   if (!store.session) return null;
+  const label = asked.isApproval ? "Approve …" : "Reconcile …";
   return h("button", { type: "button", class: "primary", ...props, onclick: () => (mayChange() ? ask(asked) : explain(asked)) }, label);
 }
 
 /** Every drifted step that `asked` is about, as far as it is known. */
 function concerned(asked) {
+  if (asked.seen) return asked.seen;
   const all = asked.agent ? store.drift.get(asked.agent) ?? []
     : asked.scope === "agent" ? store.drift.get(asked.name) ?? []
     : [...store.drift.values()].flat();
@@ -37,17 +42,14 @@ function concerned(asked) {
 const cliOf = (asked) => ["fluke reconcile", asked.scope, asked.name, asked.agent && `--agent ${asked.agent}`].filter(Boolean).join(" ");
 
 function explain(asked) {
-  const { session } = store;
   openDialog(() => ({
     title: "Read-only here",
     body: [
-      session.tokens_configured
-        ? h("p", null, "Sign in to put things right from here.")
-        : h("p", null, "This server takes changes through its local socket only. On the server's host, run:"),
-      !session.tokens_configured && command(cliOf(asked)),
-      !session.tokens_configured && h("p", { class: "quiet" }, "With api_tokens in the server's config, people sign in here and have the button."),
+      h("p", null, "This server takes changes through its local socket only. On the server's host, run:"),
+      command(cliOf(asked)),
+      h("p", { class: "quiet" }, "With api_tokens in the server's config, people sign in here and reconcile from this page."),
     ],
-    actions: h("button", { type: "button", onclick: closeDialog }, "Close"),
+    actions: close("Close"),
   }));
 }
 
@@ -63,9 +65,10 @@ function ask(asked) {
     renderDialog();
     try {
       const { id } = await post("/reconcile", requestOf(asked, seen));
-      store.own.add(id);
-      reconcileChanged(await get(`/reconcile/${id}`));
+      own.add(id);
       showProgress(id);
+      // The stream tells the rest; this is for what it told before anybody listened.
+      get(`/reconcile/${id}`).then((progress) => { reconcileChanged(progress); renderDialog(); }, () => {});
     } catch (failure) {
       problem = failure;
       isSent = false;
@@ -82,7 +85,10 @@ function ask(asked) {
     ],
     actions: [
       h("button", { type: "button", key: "cancel", onclick: closeDialog }, "Cancel"),
-      h("button", { type: "button", key: "confirm", class: "primary", disabled: isSent, onclick: confirm }, asked.isApproval ? "Approve" : "Reconcile"),
+      // What was seen is no longer so: there is something else to look at first.
+      problem?.status === 409
+        ? h("button", { type: "button", key: "again", class: "primary", onclick: closeDialog }, "Look again")
+        : h("button", { type: "button", key: "confirm", class: "primary", disabled: isSent, onclick: confirm }, asked.isApproval ? "Approve" : "Reconcile"),
     ],
   }));
 }
@@ -112,7 +118,8 @@ function drifts(entries) {
       statusIcon(entry.status),
       h("div", null,
         h("strong", null, entry.agent), ` ${entry.task} `, h("code", null, entry.step),
-        h("p", { class: "said" }, entry.reason ?? statusName(entry.status))))),
+        h("p", { class: "said" }, entry.reason ?? statusName(entry.status)),
+        entry.diff && diff(entry.diff)))),
     entries.length > MOST_LISTED && h("li", null, `and ${count(entries.length - MOST_LISTED, "more step")}`));
 }
 
@@ -120,21 +127,25 @@ function drifts(entries) {
 export function showProgress(id) {
   openDialog(() => {
     const progress = store.reconciles.get(id);
+    if (!progress) return { title: "Reconciling", body: h("p", { role: "status" }, "It has begun."), actions: close("Let it run") };
     const worst = [...progress.agents].sort((a, b) => weight(b.state) - weight(a.state));
     const ended = progress.agents.filter((agent) => ["done", "failed", "offline"].includes(agent.state)).length;
     return {
-      title: progress.done ? (progress.failed ? "Something failed" : "Done") : "Reconciling",
+      title: progress.isForgotten ? "The server was restarted" : progress.done ? (progress.failed ? "Something failed" : "Done") : "Reconciling",
       body: [
         h("progress", { max: Math.max(1, progress.agents.length), value: ended, "aria-label": "Hosts that are through" }),
         h("p", { class: "quiet", role: "status" }, `${grouped(ended)} of ${count(progress.agents.length, "host")}, asked for by ${progress.by}`),
         progress.agents.length === 0 && notice("in_sync", "No connected host is concerned"),
+        progress.isForgotten && notice("drifted", "How it ended is not known", h("p", null, "The server was started anew meanwhile. How the hosts stand now, their pages tell.")),
         h("ul", { class: "plain-list" }, worst.slice(0, MOST_LISTED).map(agentProgress)),
         worst.length > MOST_LISTED && h("p", null, `and ${count(worst.length - MOST_LISTED, "more host")}`),
       ],
-      actions: h("button", { type: "button", class: progress.done ? "primary" : "", onclick: closeDialog }, progress.done ? "Close" : "Let it run"),
+      actions: progress.done ? close("Close", "primary") : close("Let it run"),
     };
   });
 }
+
+const close = (label, look = "") => h("button", { type: "button", class: look, onclick: closeDialog }, label);
 
 const weight = (state) => ["done", "offline", "waiting", "checking", "applying", "failed"].indexOf(state);
 

@@ -1,6 +1,6 @@
 // The repository: which commit is in force, and why a newer one is not.
 
-import { codeFrame, moment, notice, standingSince, trouble, waiting } from "./parts.js";
+import { codeFrame, facts, moment, notice, standingSince, trouble, waiting } from "./parts.js";
 import { store } from "./store.js";
 import { count, shortCommit } from "./words.js";
 import { h } from "./view.js";
@@ -17,18 +17,16 @@ export function sourcePage() {
         h("header", { class: "headline" }, h("h1", null, titleOf(source)), h("p", { class: "quiet" }, source.url, source.branch && `, branch ${source.branch}`)),
         source.error && trouble("The repository did not answer", source.error, h("p", null, "Hosts are held to the last good commit meanwhile.")),
         source.rejected && rejected(source),
-        h("dl", { class: "facts" },
-          fact("In force", source.commit ? [h("code", { title: source.commit }, shortCommit(source.commit)), " ", standingSince(source.commit_since)] : "nothing yet"),
-          fact("Newest seen", source.last_seen ? [h("code", { title: source.last_seen }, shortCommit(source.last_seen)), source.last_seen === source.commit ? " (the same)" : source.rejected ? " (rejected)" : ""] : "none"),
-          fact("Last answer", moment(source.last_poll)),
-          fact("Asked next", source.next_poll ? moment(source.next_poll) : "on a push")),
+        facts(
+          ["In force", source.commit ? [h("code", { title: source.commit }, shortCommit(source.commit)), " ", standingSince(source.commit_since)] : "nothing yet"],
+          ["Newest seen", source.last_seen ? [h("code", { title: source.last_seen }, shortCommit(source.last_seen)), source.last_seen === source.commit ? " (the same)" : source.rejected ? " (rejected)" : ""] : "none"],
+          ["Last answer", moment(source.last_poll)],
+          ["Asked next", source.next_poll ? moment(source.next_poll) : "on a push"]),
         !source.rejected && source.diagnostics.length > 0 && [h("h2", null, "Warnings"), source.diagnostics.map(codeFrame)],
       ];
     },
   };
 }
-
-const fact = (what, value) => h("div", { key: what }, h("dt", null, what), h("dd", null, value));
 
 function titleOf(source) {
   if (source.rejected) return source.commit ? "The newest commit is not in force" : "No commit is in force";

@@ -1,12 +1,18 @@
 // What is known of the fleet, kept up to date by the stream. Pages read it and never write.
 
 import { get, resource } from "./api.js";
+import { keep, kept } from "./kept.js";
 import { STATUSES } from "./words.js";
 
 /** Drift that is fetched with its reasons; beyond that there are counts. */
 const MOST_DRIFT = 1000;
-/** Reconciles that are remembered. */
+const DRIFT_PAUSE = 1000;
+/** Reconciles of others that are remembered. */
 const MOST_RECONCILES = 20;
+/** Pauses between tries to read everything, in milliseconds. */
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 15_000;
+const OWN = "fluke-reconciles";
 
 export const store = {
   session: null,
@@ -25,10 +31,10 @@ export const store = {
   driftIsKnown: false,
   driftCount: 0,
   driftIsCut: false,
+  driftProblem: null,
   source: null,
   reconciles: new Map(),
-  /** Ids of reconciles that were asked for from here. */
-  own: new Set(),
+  /** Why everything cannot be read now. */
   problem: null,
   /** Whether the server has been replaced by another version since this page was loaded. */
   isOutdated: false,
@@ -39,6 +45,12 @@ export const store = {
 let notify = () => {};
 const listeners = new Set();
 let drifts = null;
+let firstVersion = null;
+/** Agents came or went, and the lists do not say so yet. */
+let isUnsorted = false;
+/** What is heard while everything is being read: newer than what is read, perhaps. */
+let backlog = null;
+let isDueAgain = false;
 
 /** `changed` is called whenever anything is new. */
 export function onChange(changed) {
@@ -51,39 +63,60 @@ export function listen(heard) {
   return () => listeners.delete(heard);
 }
 
-/** Fetches everything, at the start and after a gap. */
+const tell = (kind, data) => listeners.forEach((heard) => heard(kind, data));
+
+/** Reads everything, at the start and after a gap; does not give up. Pages are told `reloaded`. */
 export async function load() {
-  drifts ??= resource(`/drift?limit=${MOST_DRIFT}`, driftArrived, 1000);
+  isDueAgain = true;
+  if (backlog) return;
+  backlog = [];
+  drifts ??= resource(`/drift?limit=${MOST_DRIFT}`, driftArrived, DRIFT_PAUSE);
   drifts.refresh();
-  try {
-    const [agents, session, source] = await Promise.all([get("/agents"), get("/session"), get("/source")]);
-    store.agents = new Map(agents.agents.map((agent) => [agent.name, agent]));
-    store.isOutdated = Boolean(store.session && store.session.version !== session.version);
-    Object.assign(store, { session, source, problem: null });
-    sort();
-  } catch (problem) {
-    store.problem = problem;
+  let pause = FIRST_PAUSE;
+  while (isDueAgain) {
+    isDueAgain = false;
+    try {
+      take(await Promise.all([get("/agents"), get("/session"), get("/source")]));
+    } catch (problem) {
+      store.problem = problem;
+      notify();
+      isDueAgain = true;
+      await new Promise((done) => setTimeout(done, pause));
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
+    }
   }
+  const missed = backlog;
+  backlog = null;
+  missed.forEach(([kind, data]) => changed(kind, data));
+  await Promise.all(own.ids.map(lookAfter));
+  tell("reloaded", {});
   notify();
+}
+
+function take([{ agents }, session, source]) {
+  store.agents = new Map(agents.map((agent) => [agent.name, agent]));
+  firstVersion ??= session.version;
+  store.isOutdated ||= session.version !== firstVersion;
+  Object.assign(store, { session, source, problem: null });
+  isUnsorted = true;
 }
 
 function driftArrived() {
-  if (!drifts.data) return;
-  const byAgent = new Map();
-  for (const entry of drifts.data.drift) {
-    if (!byAgent.has(entry.agent)) byAgent.set(entry.agent, []);
-    byAgent.get(entry.agent).push(entry);
+  store.driftProblem = drifts.problem;
+  if (drifts.data) {
+    store.drift = Map.groupBy(drifts.data.drift, (entry) => entry.agent);
+    store.driftIsKnown = true;
+    store.driftCount = drifts.data.drift.length;
+    store.driftIsCut = Boolean(drifts.data.next);
   }
-  store.drift = byAgent;
-  store.driftIsKnown = true;
-  store.driftCount = drifts.data.drift.length;
-  store.driftIsCut = Boolean(drifts.data.next);
   notify();
 }
 
-function sort() {
-  const names = [...store.agents.keys()].sort();
-  store.sorted = names.map((name) => store.agents.get(name));
+/** Brings the lists up to date: before they are drawn, however many messages came. */
+export function tidy() {
+  if (!isUnsorted) return;
+  isUnsorted = false;
+  store.sorted = [...store.agents.keys()].sort().map((name) => store.agents.get(name));
   store.counts = countByStatus(store.sorted);
   store.version += 1;
   store.membership += 1;
@@ -91,20 +124,24 @@ function sort() {
 
 /** Takes in one message of the stream. */
 export function hear(kind, data) {
-  if (kind === "agent") agentChanged(data);
-  if (kind === "source") store.source = data;
-  if (kind === "reconcile") reconcileChanged(data);
-  for (const heard of listeners) heard(kind, data);
+  backlog?.push([kind, data]);
+  changed(kind, data);
+  tell(kind, data);
   notify();
 }
 
+function changed(kind, data) {
+  if (kind === "agent" && store.agents) agentChanged(data);
+  if (kind === "source") store.source = data;
+  if (kind === "reconcile") reconcileChanged(data);
+}
+
 function agentChanged(agent) {
-  if (!store.agents) return;
   const before = store.agents.get(agent.name);
   if (agent.gone) store.agents.delete(agent.name);
   else store.agents.set(agent.name, agent);
-  if (before && !agent.gone) replace(before, agent);
-  else sort();
+  if (before && !agent.gone && !isUnsorted) replace(before, agent);
+  else isUnsorted = true;
   if (isWrong(agent) || (before && isWrong(before))) drifts?.refresh();
 }
 
@@ -130,11 +167,32 @@ function indexOf(name) {
   return low;
 }
 
+/** Ids of reconciles that were asked for from this tab, kept over a reload. */
+export const own = {
+  ids: (kept(OWN, "sessionStorage") ?? "").split(" ").filter(Boolean),
+  add(id) {
+    own.ids = [...own.ids, id].slice(-5);
+    keep(OWN, own.ids.join(" "), "sessionStorage");
+  },
+};
+
 export function reconcileChanged(progress) {
+  // What is done stays so: an answer may come later than what the stream told after it.
+  if (store.reconciles.get(progress.id)?.done) return;
   store.reconciles.delete(progress.id);
   store.reconciles.set(progress.id, progress);
-  if (store.reconciles.size > MOST_RECONCILES) {
-    store.reconciles.delete(store.reconciles.keys().next().value);
+  const others = [...store.reconciles.keys()].filter((id) => !own.ids.includes(id));
+  others.slice(0, -MOST_RECONCILES).forEach((id) => store.reconciles.delete(id));
+}
+
+/** A reconcile of ours whose end may have been told while nobody listened. */
+async function lookAfter(id) {
+  if (store.reconciles.get(id)?.done) return;
+  try {
+    reconcileChanged(await get(`/reconcile/${id}`));
+  } catch (problem) {
+    const known = store.reconciles.get(id);
+    if (problem.status === 404 && known) reconcileChanged({ ...known, done: true, isForgotten: true });
   }
 }
 

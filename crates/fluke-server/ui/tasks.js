@@ -1,7 +1,7 @@
 // Tasks: what each is, where it is written, how it stands on every host.
 
 import { pathOf, resource } from "./api.js";
-import { empty, output, policyTag, trouble, waiting } from "./parts.js";
+import { empty, facts, nothingHere, outOfDate, output, policyTag, trouble, waiting } from "./parts.js";
 import { count, grouped, policyMeaning, STATUSES, statusName } from "./words.js";
 import { icon, statusIcon } from "./icons.js";
 import { listen } from "./store.js";
@@ -16,7 +16,7 @@ const PAUSE = 2000;
 
 export function tasksPage(go, _, redraw) {
   const tasks = resource("/tasks?agents=false", redraw, PAUSE);
-  const stop = listen((kind) => (kind === "agent" || kind === "source") && tasks.refresh());
+  const stop = listen((kind) => ["agent", "source", "reloaded"].includes(kind) && tasks.refresh());
   return {
     name: "tasks",
     title: "Tasks",
@@ -27,6 +27,7 @@ export function tasksPage(go, _, redraw) {
       if (!tasks.data) return waiting("tasks");
       const list = [...tasks.data.tasks].sort((a, b) => STATUSES.indexOf(a.status) - STATUSES.indexOf(b.status));
       return [
+        outOfDate(tasks.problem),
         h("header", { class: "headline" }, h("h1", null, count(list.length, "task"))),
         list.length === 0 && noTasks(),
         h("ul", { class: "cards", "data-list": true }, list.map(taskRow)),
@@ -67,20 +68,21 @@ export function taskPage(go, name, redraw) {
   const task = resource(pathOf("tasks", name), redraw, 500);
   const history = timeline({ task: name }, redraw);
   const hosts = longList("Hosts");
-  const stop = listen((kind, data) => (kind === "agent" || kind === "source" || data.task === name) && task.refresh());
+  const stop = listen((kind, data) => (["agent", "source", "reloaded"].includes(kind) || data.task === name) && task.refresh());
   return {
     name: "task",
     title: name,
+    isLong: true,
     isReady: () => Boolean(task.data || task.problem),
     leave: () => { stop(); task.stop(); history.leave(); },
     render() {
       if (task.problem && !task.data) {
         return task.problem.status === 404
-          ? empty(`No task is called ${name}`, h("p", null, task.problem.message), h("p", null, h("a", { href: "/tasks" }, "All tasks")))
+          ? nothingHere(`No task is called ${name}`, h("p", null, task.problem.message), h("p", null, h("a", { href: "/tasks" }, "All tasks")))
           : trouble(`${name} cannot be read`, task.problem.message);
       }
       if (!task.data) return waiting(name);
-      return draw(task.data, hosts, history);
+      return [outOfDate(task.problem), draw(task.data, hosts, history)];
     },
   };
 }
@@ -94,25 +96,24 @@ function draw(task, hosts, history) {
         h("h1", null, statusIcon(task.status), task.name),
         task.description && h("p", null, task.description),
         h("p", { class: "under" }, h("strong", null, statusName(task.status)), h("span", { class: "quiet" }, sayCounts(task.counts)))),
-      reconcileButton({ scope: "task", name: task.name }, "Reconcile", { "data-reconcile": true })),
-    h("dl", { class: "facts" },
-      fact("Defined in", h("code", null, task.defined)),
-      fact("Drift is", [policyMeaning(task.policy), " ", policyTag(task.policy)]),
-      fact("Selects", selector(task.selector))),
+      reconcileButton({ scope: "task", name: task.name }, { "data-reconcile": true })),
+    facts(
+      ["Defined in", h("code", null, task.defined)],
+      ["On drift", [policyMeaning(task.policy), " ", policyTag(task.policy)]],
+      ["Selects", selector(task.selector)]),
     h("div", { class: "columns" },
-      h("section", { "aria-label": "Hosts" }, h("h2", null, count(agents.length, "host")),
-        agents.length === 0 && empty("No known host matches", h("p", null, "Its selector asks for other labels than any host has.")),
-        agents.length > 0 && hosts(agents, ROW, hostRow, { class: "rows" }),
+      h("section", { "aria-label": "Steps and hosts" },
         h("h2", null, count(task.steps.length, "step")),
-        h("ol", { class: "steps" }, task.steps.map(stepDefinition))),
+        h("ol", { class: "steps" }, task.steps.map(stepDefinition)),
+        h("h2", null, count(agents.length, "host")),
+        agents.length === 0 && empty("No known host matches", h("p", null, "Its selector asks for other labels than any host has.")),
+        agents.length > 0 && hosts(agents, ROW, hostRow, { class: "rows" })),
       h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render())),
   ];
 }
 
-const fact = (what, value) => h("div", { key: what }, h("dt", null, what), h("dd", null, value));
-
 const hostRow = (agent) => h("a", { class: `row is-${agent.status}`, href: pathOf("agents", agent.name) },
-  h("span", { class: "row-status" }, statusIcon(agent.status)), h("span", { class: "row-name" }, agent.name), h("span", { class: "row-why quiet" }, statusName(agent.status)));
+  h("span", null, statusIcon(agent.status)), h("span", { class: "row-name", title: agent.name }, agent.name), h("span", { class: "row-why quiet" }, statusName(agent.status)));
 
 /** Which hosts, label by label. */
 function selector({ match_labels: labels = {}, match_expressions: expressions = [] }) {

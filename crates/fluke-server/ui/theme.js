@@ -1,16 +1,18 @@
 // Light, dark, or as the system says; kept in this browser.
 
+import { keep, kept } from "./kept.js";
+
 const KEY = "fluke-theme";
 const THEMES = ["system", "light", "dark"];
 
 export function themeName() {
-  const kept = localStorage.getItem(KEY);
-  return THEMES.includes(kept) ? kept : "system";
+  const name = kept(KEY);
+  return THEMES.includes(name) ? name : "system";
 }
 
 export function nextTheme() {
   const next = THEMES[(THEMES.indexOf(themeName()) + 1) % THEMES.length];
-  localStorage.setItem(KEY, next);
+  keep(KEY, next);
   useTheme();
   dispatchEvent(new Event("resize"));
 }

@@ -12,9 +12,10 @@ export function h(tag, props, ...children) {
   return { tag, props: props ?? NOTHING, key: props?.key, children: flatten(children) };
 }
 
+/** What is not there keeps its place as an empty text, so that what follows keeps its element. */
 function flatten(children) {
-  const flat = children.flat(Infinity);
-  return flat.filter((child) => child !== null && child !== undefined && typeof child !== "boolean" && child !== "");
+  const isNothing = (child) => child === null || child === undefined || typeof child === "boolean";
+  return children.flat(Infinity).map((child) => (isNothing(child) ? "" : child));
 }
 
 /** Makes the children of `parent` be as `wanted` says. */
@@ -28,9 +29,12 @@ export function patch(parent, wanted) {
 }
 
 function children(parent, wanted, inSvg) {
+  const keys = new Set(wanted.map((child) => child.key));
   const keyed = new Map();
-  for (const node of parent.childNodes) {
-    if (node.$key !== undefined) keyed.set(node.$key, node);
+  for (const node of [...parent.childNodes]) {
+    if (node.$key === undefined) continue;
+    if (keys.has(node.$key)) keyed.set(node.$key, node);
+    else node.remove();
   }
   let at = parent.firstChild;
   for (const child of wanted) {

@@ -15,16 +15,19 @@ export function longList(label) {
   return function list(items, height, row, { columns = 1, ...props } = {}) {
     const lines = Math.ceil(items.length / columns);
     const { first, last } = inSight(element, lines, height);
-    const shown = items.slice(first * columns, last * columns);
+    const positions = range(first * columns, Math.min(last * columns, items.length));
+    // Out of sight, and still where the keyboard is.
+    const focused = positionOf(focusedIn(element), items);
+    if (focused >= 0 && !positions.includes(focused)) positions.push(focused);
     return h("ul", {
       ...props,
       "aria-label": label,
       made: (node) => { element = node; },
       css: { height: `${lines * height}px` },
-    }, shown.map((item, index) => {
-      const position = first * columns + index;
+    }, positions.map((position) => {
+      const item = items[position];
       return h("li", {
-        key: item.name ?? item.id,
+        key: item.name,
         "aria-setsize": items.length,
         "aria-posinset": position + 1,
         css: {
@@ -36,6 +39,16 @@ export function longList(label) {
     }));
   };
 }
+
+const range = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index);
+
+/** The name of the item that has the focus, if one has. */
+function focusedIn(element) {
+  const item = element?.contains(document.activeElement) && document.activeElement.closest("li");
+  return item ? item.$key : undefined;
+}
+
+const positionOf = (name, items) => (name === undefined ? -1 : items.findIndex((item) => item.name === name));
 
 function inSight(element, lines, height) {
   const top = element?.isConnected ? -element.getBoundingClientRect().top : 0;

@@ -14,8 +14,8 @@ const NAMES = {
 
 const MEANINGS = {
   remediate: "put right at once",
-  remediate_and_alert: "put right at once, and told",
-  alert_only: "told, then waits for somebody",
+  remediate_and_alert: "put right at once; an alert is sent",
+  alert_only: "an alert is sent; it waits for approval",
 };
 
 export const statusName = (status) => NAMES[status] ?? status;
@@ -24,6 +24,7 @@ export const shortCommit = (commit) => (commit ? commit.slice(0, 9) : "none");
 
 // Making one of these takes longer than using it a hundred times.
 const NUMBERS = new Intl.NumberFormat("en");
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const MOMENTS = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 /** `10,000` */
@@ -31,6 +32,13 @@ export const grouped = (number) => NUMBERS.format(number);
 
 /** A moment to the second, as people here write it. */
 export const exactly = (time) => MOMENTS.format(new Date(time));
+
+/** The time of day; with the date where it is another day's. */
+export function clock(time, now) {
+  const moment = new Date(time);
+  const isToday = moment.toDateString() === new Date(now).toDateString();
+  return isToday ? CLOCK.format(moment) : exactly(time);
+}
 
 /** `1 host`, `2 hosts`, `10,000 hosts`. */
 export function count(number, one, many = `${one}s`) {
@@ -124,9 +132,9 @@ export const triggerName = (trigger) => TRIGGERS[trigger] ?? trigger;
 
 /** What happens next with a task that is not in sync, on one host. */
 export function whatNext(task, connected, now) {
-  if (!connected) return "The host is away: nothing can be done from here until it is back. What its policy lets it put right, it does alone.";
+  if (!connected) return "The host is offline: nothing can be done from here until it is back. What its policy lets it put right, it does alone.";
   if (task.status === "applying") return "It is being put right now.";
   if (task.retry_at) return `It failed ${count(task.failures, "time")} in a row; the next try is ${ago(task.retry_at, now)}.`;
-  if (task.policy === "alert_only") return "Its policy is alert_only: it waits for somebody to approve it.";
+  if (task.policy === "alert_only") return "Its policy is alert_only: it waits for approval.";
   return "Its policy lets fluke put it right; that is due at the next check.";
 }

@@ -10,8 +10,8 @@ const LARGE: usize = 1 << 20;
 /// How soon a browser connects again, in milliseconds.
 const RECONNECT: u32 = 2000;
 
-/// A sign of life.
-pub const PING: Bytes = Bytes::from_static(b":\n\n");
+/// A sign of life: a message, since browsers keep comments to themselves.
+pub const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {}\n\n");
 
 /// Messages, one behind the other.
 #[derive(Debug, Default)]
