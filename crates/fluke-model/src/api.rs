@@ -150,7 +150,7 @@ pub struct TaskView {
     pub defined: String,
     /// In declaration order.
     pub steps: Vec<Step>,
-    /// The worst of its agents.
+    /// The worst of its connected agents; offline where all are.
     pub status: Status,
     /// How many agents stand how; statuses that none has are left out.
     #[serde(default)]
@@ -181,7 +181,7 @@ pub struct DriftList {
 /// A place in the list of drift: `agent:task:step`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(extend("pattern" = r"^[A-Za-z0-9._/-]+:[A-Za-z0-9._/-]+:[A-Za-z0-9_/-]+\.[A-Za-z0-9._/-]+$"))]
+#[schemars(extend("pattern" = crate::id::DRIFT_PATTERN))]
 pub struct DriftMark {
     /// Where.
     pub agent: AgentName,

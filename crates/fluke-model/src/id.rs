@@ -14,6 +14,13 @@ pub const MAX_NAME: usize = 128;
 /// The grammar of [`check_name`], for readers that know regular expressions.
 const NAME_PATTERN: &str = "^[A-Za-z0-9._/-]+$";
 
+/// The same for names that are part of an address: see [`check_path`].
+macro_rules! path_pattern {
+    () => {
+        r"(?:(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*)(?:/(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*))*)"
+    };
+}
+
 /// Why a text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
@@ -39,6 +46,12 @@ pub enum InvalidName {
         /// The first offending character.
         character: char,
     },
+    /// A part between slashes that an address would lose.
+    #[error("{what} must have something else than `.` and `..` before, between and behind its `/`")]
+    Part {
+        /// What the name was for, with its article.
+        what: &'static str,
+    },
 }
 
 /// Checks `text` against the one grammar of names: letters, digits, `.`, `_`, `-`, `/`.
@@ -56,18 +69,27 @@ pub fn check_name(what: &'static str, text: &str) -> Result<(), InvalidName> {
     }
 }
 
+/// Checks a name that is part of an address, where `..` and the like lead elsewhere.
+fn check_path(what: &'static str, text: &str) -> Result<(), InvalidName> {
+    check_name(what, text)?;
+    match text.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        true => Err(InvalidName::Part { what }),
+        false => Ok(()),
+    }
+}
+
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, $pattern:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
-        #[schemars(extend("pattern" = NAME_PATTERN, "minLength" = 1, "maxLength" = MAX_NAME))]
+        #[schemars(extend("pattern" = $pattern, "minLength" = 1, "maxLength" = MAX_NAME))]
         pub struct $name(Arc<str>);
 
         impl $name {
             /// Accepts `text` if it keeps to the grammar of names.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
-                check_name($what, text.as_ref())?;
+                $check($what, text.as_ref())?;
                 Ok(Self(Arc::from(text.as_ref())))
             }
 
@@ -120,23 +142,35 @@ macro_rules! name_type {
 name_type!(
     /// What an agent calls itself; one living agent per name.
     AgentName,
-    "an agent name"
+    "an agent name",
+    check_path,
+    concat!("^", path_pattern!(), "$")
 );
 name_type!(
     /// A task's name, unique across all manifests of a commit.
     TaskName,
-    "a task name"
+    "a task name",
+    check_path,
+    concat!("^", path_pattern!(), "$")
 );
 name_type!(
     /// The key of a label.
     LabelKey,
-    "a label key"
+    "a label key",
+    check_name,
+    NAME_PATTERN
 );
 name_type!(
     /// The value of a label.
     LabelValue,
-    "a label value"
+    "a label value",
+    check_name,
+    NAME_PATTERN
 );
+
+/// Of a place in the list of drift: `agent:task:step`.
+pub(crate) const DRIFT_PATTERN: &str =
+    concat!("^", path_pattern!(), ":", path_pattern!(), r":[A-Za-z0-9_/-]+\.[A-Za-z0-9._/-]+$");
 
 /// A step's place within its task: `kind.name`, for example `shell.migrate`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -313,6 +347,18 @@ mod tests {
         }
         for bad in ["", "a b", "naïve", "../\0", "a\x1b[31m", "<script>", &"n".repeat(129)] {
             assert!(AgentName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_that_an_address_would_lose_are_refused() {
+        for good in ["a/b", "...", ".config/x", "..a", "a/...b"] {
+            assert!(AgentName::new(good).is_ok() && TaskName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["/", "..", ".", "../source", "a//b", "a/", "/a", "a/./b", "a/.."] {
+            let refused = InvalidName::Part { what: "an agent name" };
+            assert_eq!(AgentName::new(bad), Err(refused), "{bad}");
+            assert!(TaskName::new(bad).is_err() && LabelValue::new(bad).is_ok(), "{bad}");
         }
     }
 

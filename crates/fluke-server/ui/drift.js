@@ -25,7 +25,7 @@ export function driftPage() {
           h("div", null,
             h("h1", null, entries.length === 0 ? "Nothing is drifted" : `${count(entries.length, "step")}${store.driftIsCut ? " and more" : ""} ${entries.length === 1 ? "is" : "are"} drifted`),
             entries.length > 0 && h("p", { class: "quiet" }, "What waits for approval comes first, then what was drifted longest.")),
-          entries.length > 0 && reconcileButton({ scope: "all" }, { "data-reconcile": true, "aria-label": "Reconcile the whole fleet …" })),
+          entries.length > 0 && reconcileButton({ scope: "all" }, { "data-reconcile": true })),
         entries.length === 0 && calm(),
         h("div", { "data-list": true }, groups(entries).map(group)),
       ];

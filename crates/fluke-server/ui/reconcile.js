@@ -26,7 +26,7 @@ const STATES = {
  */
 export function reconcileButton(asked, props = {}) {
   if (!store.session) return null;
-  const label = asked.isApproval ? "Approve …" : "Reconcile …";
+  const label = asked.isApproval ? "Approve …" : asked.scope === "all" ? "Reconcile all …" : "Reconcile …";
   return h("button", { type: "button", class: "primary", ...props, onclick: () => (mayChange() ? ask(asked) : explain(asked)) }, label);
 }
 

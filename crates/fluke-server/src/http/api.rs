@@ -116,9 +116,18 @@ fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
         selector: task.selector.clone(),
         defined: task.defined.to_string(),
         steps: task.steps.clone(),
-        status: Status::of(counts.keys().copied()),
+        status: sum(&counts),
         counts,
         agents,
+    }
+}
+
+/// The worst of those that are connected: one host that is away must not hide what failed on others.
+fn sum(counts: &BTreeMap<Status, u32>) -> Status {
+    let connected = counts.keys().copied().filter(|status| *status != Status::Offline);
+    match counts.keys().all(|status| *status == Status::Offline) && !counts.is_empty() {
+        true => Status::Offline,
+        false => Status::of(connected),
     }
 }
 

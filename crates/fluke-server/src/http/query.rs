@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::Query;
 use fluke_model::api::DriftMark;
 use fluke_model::event::{EventId, EventKind};
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, LabelKey, TaskName};
 use fluke_model::label::LabelFilter;
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
@@ -221,7 +221,7 @@ impl Value for Part {
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
         // Its grammar is that of any name.
-        generator.subschema_for::<AgentName>()
+        generator.subschema_for::<LabelKey>()
     }
 }
 

@@ -119,14 +119,17 @@ impl StepState {
         }
     }
 
-    /// Changes it and notes the time if its status changed with it.
+    /// Changes it and notes the time if its status changed with it. Tries that fail do not make a
+    /// drift any younger.
     pub fn update(&mut self, wall: Timestamp, change: impl FnOnce(&mut Self)) {
         let before = self.status();
         change(self);
         if self.verdict == Some(Verdict::Satisfied) && self.apply != ApplyMark::Applying {
             self.apply = ApplyMark::None;
         }
-        if self.status() != before || self.since.is_none() {
+        let now = self.status();
+        let is_old = now == before || (now.is_drifted() && before.is_drifted());
+        if !is_old || self.since.is_none() {
             self.since = Some(wall);
         }
     }

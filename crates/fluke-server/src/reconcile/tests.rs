@@ -384,6 +384,7 @@ fn a_failing_task_is_tried_again_after_growing_pauses_and_told_once() {
     lab.perform(Outcome::Failure);
     assert_eq!(lab.machine.drift()[0].status, StepStatus::Failed);
     assert_eq!(lab.machine.drift()[0].reason.as_deref(), Some("what it printed"));
+    let since = lab.machine.drift()[0].since;
     for pause in [10, 20, 40] {
         assert!(
             lab.pass(Duration::from_secs(pause) - Duration::from_millis(1))
@@ -400,6 +401,11 @@ fn a_failing_task_is_tried_again_after_growing_pauses_and_told_once() {
     let failures =
         lab.alerts.iter().filter(|news| **news == News::DriftRemediated { success: false });
     assert_eq!(failures.count(), 1, "one alert per failure streak");
+    assert_eq!(
+        lab.machine.drift()[0].since,
+        since,
+        "a drift is as old as it is, however often tried"
+    );
 
     assert_eq!(told(&lab.ask(None)), ["check all"], "a manual reconcile does not wait");
     lab.answer(&[]);

@@ -34,7 +34,7 @@ async fn a_failed_apply_shows_what_it_printed() {
 async fn an_agent_that_nobody_knows_leads_back() {
     let stage = Stage::calm().await;
     let Some(page) = stage.operator("/agents/nobody").await else { return };
-    page.says("No agent is called nobody").await;
+    page.says("No host is called nobody").await;
     page.clicks("link", "Back to the fleet").await;
     page.is_at("fleet").await;
     page.load("/no/such/page").await;

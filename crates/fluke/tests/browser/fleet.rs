@@ -43,7 +43,7 @@ async fn a_change_shows_without_a_reload() {
     healed.expect("the host is there");
     page.finds("heading", "All 8 hosts are as Git says").await;
     stage.swarm.leave("db-01").await.expect("the host is there");
-    page.finds("heading", "1 host of 8 is away").await;
+    page.finds("heading", "1 host of 8 is offline").await;
     stage.swarm.come_back("db-01").await.expect("the host is there");
     page.finds("heading", "All 8 hosts are as Git says").await;
     assert!(page.evaluate::<bool>("window.isTheSameDocument").await);
@@ -57,7 +57,7 @@ async fn filters_live_in_the_address() {
     assert_eq!(listed(&page).await, ["web-02"]);
     page.says("1 agent of 8").await;
 
-    page.clicks("link", "Clear all filters").await;
+    page.clicks("button", "Clear all filters").await;
     page.address_becomes("/").await;
     page.clicks("button", "Offline 1").await;
     page.address_becomes("/?status=offline").await;

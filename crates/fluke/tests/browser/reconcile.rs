@@ -65,7 +65,7 @@ async fn a_reconcile_is_confirmed_and_followed_to_its_end() {
     page.finds("dialog", "Reconcile web-01?").await;
     page.clicks("button", "Cancel").await;
     page.until("the dialog is closed", "!document.querySelector('dialog[open]')").await;
-    assert_eq!(page.focused().await.1, "Reconcile", "back where one was");
+    assert_eq!(page.focused().await.1, "Reconcile …", "back where one was");
     stage.has("web-01", Status::Drifted).await;
 
     stage.swarm.hold();
