@@ -12,7 +12,7 @@ async fn an_agent_tells_its_reason_what_differs_and_its_timeline() {
     page.says("the certificate is good for 2 more days, and should be for 7").await;
     let diff = page.finds("group", "What differs").await.text().await;
     assert!(diff.contains("+notAfter 2 days from now"), "{diff}");
-    page.says("it waits for somebody to approve it").await;
+    page.says("it waits for approval").await;
     let timeline = page.finds("region", "Timeline").await.text().await;
     for told in ["Drift found", "Connected"] {
         assert!(timeline.contains(told), "{timeline}");

@@ -55,7 +55,7 @@ async fn filters_live_in_the_address() {
     let Some(page) = stage.operator("/?status=drifted&label=role=web").await else { return };
     page.until("one is listed", "document.querySelectorAll('main ul .row').length === 1").await;
     assert_eq!(listed(&page).await, ["web-02"]);
-    page.says("1 agent of 8").await;
+    page.says("1 host of 8").await;
 
     page.clicks("button", "Clear all filters").await;
     page.address_becomes("/").await;
@@ -75,6 +75,10 @@ async fn filters_live_in_the_address() {
     page.is_ready().await;
     assert_eq!(page.address().await, address);
     assert_eq!(listed(&page).await, ["db-02", "db-01"]);
+
+    page.writes("searchbox", "Filter by name or label", "role=d").await;
+    page.until("two are listed", "document.querySelectorAll('main ul .row').length === 2").await;
+    assert_eq!(listed(&page).await, ["db-02", "db-01"], "a label, and the beginning of its value");
 
     page.writes("searchbox", "Filter by name or label", "nobody").await;
     page.says("Clear all filters").await;

@@ -15,7 +15,7 @@ async fn drift_that_waits_is_approved_after_its_reason_was_seen() {
     let Some(page) = stage.operator("/drift").await else { return };
     page.finds("heading", "2 steps are drifted").await;
     page.screenshot("drift").await;
-    page.clicks("button", "Approve certificates on web-02").await;
+    page.clicks("button", "Approve certificates on web-02 …").await;
     let dialog = page.finds("dialog", "Approve certificates on web-02?").await;
     assert!(dialog.text().await.contains("the certificate is good for 2 more days"));
     page.screenshot("approve").await;
@@ -61,7 +61,7 @@ async fn a_reconcile_is_confirmed_and_followed_to_its_end() {
     let stage = Stage::calm().await;
     let Some(page) = stage.operator("/agents/web-01").await else { return };
     stage.certificate_expires("web-01").await;
-    page.clicks("button", "Reconcile").await;
+    page.clicks("button", "Reconcile …").await;
     page.finds("dialog", "Reconcile web-01?").await;
     page.clicks("button", "Cancel").await;
     page.until("the dialog is closed", "!document.querySelector('dialog[open]')").await;
@@ -89,7 +89,7 @@ async fn a_reconcile_that_fails_shows_what_was_printed() {
     let stage = Stage::calm().await;
     stage.backup_fails("db-01").await;
     let Some(page) = stage.operator("/tasks/db/backup").await else { return };
-    page.clicks("button", "Reconcile").await;
+    page.clicks("button", "Reconcile …").await;
     page.finds("dialog", "Reconcile db/backup?").await;
     page.clicks("button", "Reconcile").await;
     page.finds("dialog", "Something failed").await;
