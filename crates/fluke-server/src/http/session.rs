@@ -82,7 +82,12 @@ impl Session {
         let genuine = |token: &SecretDigest| mac(token, content).verify_slice(&signature).is_ok();
         let at = valid.iter().position(genuine)?;
         let session = Self::parse(content)?;
-        (seconds(now) < session.expires).then_some((session, at))
+        session.lasts(now).then_some((session, at))
+    }
+
+    /// Whether its time is not up.
+    pub fn lasts(&self, now: Timestamp) -> bool {
+        seconds(now) < self.expires
     }
 
     fn parse(content: &str) -> Option<Self> {

@@ -190,7 +190,7 @@ pub(super) async fn session(
 }
 
 fn signed_in(app: &App, headers: &HeaderMap) -> Option<SignedIn> {
-    auth::signed_in(app, headers, now())
+    auth::signed_in(headers, &app.api_tokens.valid(), &app.0.ended, now())
 }
 
 fn now() -> Timestamp {
