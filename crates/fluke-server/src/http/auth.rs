@@ -196,6 +196,17 @@ pub struct Asked<'a> {
     pub strange_name: bool,
 }
 
+impl Asked<'_> {
+    /// The same, as one of this server's own pages would ask, unless another is known to: a page
+    /// that looks need not say whose it is, and has to when it changes something.
+    pub fn from_own_page(self) -> Self {
+        match self.origin {
+            Origin::Foreign => self,
+            Origin::Own | Origin::Typed | Origin::Unsaid => Self { origin: Origin::Own, ..self },
+        }
+    }
+}
+
 /// Decides over every request.
 pub fn authorise(asked: Asked<'_>, valid: &[SecretDigest]) -> Result<Caller, Refusal> {
     let Asked { access, peer, shown, origin, strange_name } = asked;
