@@ -145,8 +145,8 @@ impl Refusal {
             ),
             Self::StrangeName => Problem::misdirected(
                 "a web page could have made this name lead here, and nothing else is asked of \
-                 callers: use the server's address or its host's name, or set api_tokens or tls in \
-                 the server's config",
+                 callers: use the server's address or its host's name, or add this name to \
+                 http_names in the server's config, or set api_tokens or tls there",
             ),
             Self::ReadOnly => Problem::forbidden(
                 "this port serves reads only: changes go through the local socket on the server's \

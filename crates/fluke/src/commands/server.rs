@@ -143,6 +143,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         socket: config.socket,
         grants,
         api_tokens: config.api_tokens,
+        http_names: config.http_names,
         source: SourceConfig::Git { git: Box::new(mirror), poll_interval: git.poll_interval },
         manifest_glob: git.manifest_glob,
         poll_interval: git.poll_interval,
