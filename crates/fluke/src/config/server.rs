@@ -53,6 +53,18 @@ pub struct ServerConfig {
     pub log: LogConfig,
 }
 
+/// Characters from which on a token that was made at random cannot be guessed.
+pub const SHORTEST_TOKEN: usize = 16;
+
+impl ServerConfig {
+    /// API tokens that can be guessed, by their number: counted from 1, as everywhere.
+    pub fn short_api_tokens(&self) -> Vec<usize> {
+        let is_short = |token: &Secret| token.expose().trim().chars().count() < SHORTEST_TOKEN;
+        let numbered = (1..).zip(&self.api_tokens);
+        numbered.filter(|(_, token)| is_short(token)).map(|(number, _)| number).collect()
+    }
+}
+
 /// A token, and whom it lets its holder be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentToken {

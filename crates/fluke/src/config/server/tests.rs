@@ -136,6 +136,16 @@ server {
 }
 
 #[test]
+fn tokens_that_can_be_guessed_are_known_by_their_number() {
+    let short =
+        |tokens: &str| server(&with(&format!("api_tokens = [{tokens}]"))).short_api_tokens();
+    assert_eq!(short("\"secret\", \"0123456789abcdef\", \"0123456789abcde\""), [1, 3]);
+    assert_eq!(short("\"a               \""), [1], "spaces are no secret");
+    assert_eq!(short("\"ååååååååå\""), [1], "counted as people do");
+    assert_eq!(short(""), [0; 0]);
+}
+
+#[test]
 fn tls_is_off_only_in_writing() {
     assert_eq!(server(&with("tls {\nenabled = false\n}")).tls, ServerTls::Off);
     assert_eq!(server(&with("tls {\n}")).tls, ServerTls::Own);
