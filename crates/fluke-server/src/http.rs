@@ -117,7 +117,7 @@ pub struct Parts {
 pub struct Place {
     /// Whether the network is spoken to with TLS.
     pub tls: bool,
-    /// Names that are this host's own.
+    /// Names that are this host's own, or are said to lead to it.
     pub names: Vec<String>,
     /// The local socket's file.
     pub socket: Option<PathBuf>,

@@ -48,6 +48,8 @@ pub struct Settings {
     pub grants: Vec<Grant>,
     /// Who may use the API over the network.
     pub api_tokens: Vec<Secret>,
+    /// Names that lead to the HTTP side, besides those that are known to.
+    pub http_names: Vec<String>,
     /// Where desired state comes from.
     pub source: SourceConfig,
     /// Which files of it are manifests.
@@ -213,7 +215,7 @@ impl Server {
             default_policy: settings.default_policy,
             meter,
             polls: handle.polls.clone(),
-            place: doors.place(settings.socket),
+            place: doors.place(settings.socket, settings.http_names),
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
         let listeners = doors.serve(fleet, app, &stopped);
@@ -299,7 +301,7 @@ impl Doors {
     }
 
     /// What the HTTP side says of itself.
-    fn place(&self, socket: Option<PathBuf>) -> Place {
+    fn place(&self, socket: Option<PathBuf>, more_names: Vec<String>) -> Place {
         let (tls, http) = (self.certificates.is_some(), self.addresses[1]);
         let scheme = if tls { "https" } else { "http" };
         let authority = match http.ip() {
@@ -308,7 +310,8 @@ impl Doors {
             _ => Some(http.to_string()),
         };
         let page_url = authority.map(|authority| format!("{scheme}://{authority}"));
-        Place { tls, names: own_names(&[http]), socket, page_url }
+        let names = own_names(&[http]).into_iter().chain(more_names).collect();
+        Place { tls, names, socket, page_url }
     }
 
     fn serve(self, fleet: Fleet, app: App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {

@@ -1,5 +1,7 @@
 //! Who may do what: one function for every route.
 
+mod pass;
+
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
@@ -16,9 +18,9 @@ use super::App;
 use super::origin::{Origin, is_safe_name, origin, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
-use super::session::{self, Nonce, Session};
 use super::sign_in;
 use crate::events::EventSink;
+pub(super) use pass::{Pass, SignedIn, signed_in};
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,8 +145,8 @@ impl Refusal {
             ),
             Self::StrangeName => Problem::misdirected(
                 "a web page could have made this name lead here, and nothing else is asked of \
-                 callers: use the server's address or its host's name, or set api_tokens or tls in \
-                 the server's config",
+                 callers: use the server's address or its host's name, or add this name to \
+                 http_names in the server's config, or set api_tokens or tls there",
             ),
             Self::ReadOnly => Problem::forbidden(
                 "this port serves reads only: changes go through the local socket on the server's \
@@ -192,6 +194,17 @@ pub struct Asked<'a> {
     pub origin: Origin,
     /// Whether the name that they called may be one that a web page made to lead here.
     pub strange_name: bool,
+}
+
+impl Asked<'_> {
+    /// The same, as one of this server's own pages would ask, unless another is known to: a page
+    /// that looks need not say whose it is, and has to when it changes something.
+    pub fn from_own_page(self) -> Self {
+        match self.origin {
+            Origin::Foreign => self,
+            Origin::Own | Origin::Typed | Origin::Unsaid => Self { origin: Origin::Own, ..self },
+        }
+    }
 }
 
 /// Decides over every request.
@@ -248,61 +261,39 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// A session that is good, with what its cookie is signed with.
-#[derive(Debug, Clone)]
-pub(super) struct SignedIn {
-    pub session: Session,
-    pub token: SecretDigest,
-    /// Counted from 1.
-    pub number: usize,
+/// Whoever makes a request, and the tokens that are valid at this moment: all that is decided of
+/// one request is decided by the same.
+pub(super) struct Visitor {
+    pub valid: Arc<[SecretDigest]>,
+    pub signed_in: Option<SignedIn>,
+    pub now: Timestamp,
 }
 
-/// What somebody was let in by, for what lasts longer than the moment: it may be taken back.
-#[derive(Debug, Clone)]
-pub(super) enum Pass {
-    /// Nothing was asked for.
-    Nothing,
-    /// The local socket.
-    Socket,
-    /// A token.
-    Token(SecretDigest),
-    /// A session that was begun with a token.
-    Session(SecretDigest, Nonce),
-}
+impl Visitor {
+    pub fn of(app: &App, headers: &HeaderMap) -> Self {
+        let (valid, now) = (app.api_tokens.valid(), Timestamp::from(SystemTime::now()));
+        let signed_in = signed_in(headers, &valid, &app.0.ended, now);
+        Self { valid, signed_in, now }
+    }
 
-impl Pass {
-    fn of(app: &App, caller: &Caller, signed_in: Option<&SignedIn>) -> Self {
-        let valid = app.api_tokens.valid();
-        let token = |number: &usize| valid.get(number.wrapping_sub(1)).copied();
-        match (caller, signed_in) {
-            (Caller::Socket { .. }, _) => Self::Socket,
-            (Caller::Browser { .. }, Some(it)) => Self::Session(it.token, it.session.nonce),
-            (Caller::Token(number) | Caller::Browser { token: number, .. }, _) => {
-                token(number).map_or(Self::Nothing, Self::Token)
+    /// What their request is decided by.
+    pub fn asks<'a>(&self, app: &App, access: Access, request: &'a Request) -> Asked<'a> {
+        let (headers, uri) = (request.headers(), request.uri());
+        let shown = match (bearer(headers), &self.signed_in) {
+            (Some(token), _) => Shown::Bearer(token),
+            (None, Some(SignedIn { session, number, .. })) => {
+                Shown::Session { token: *number, name: session.name.clone() }
             }
-            (Caller::Anonymous, _) => Self::Nothing,
-        }
+            (None, None) => Shown::Nothing,
+        };
+        // A request without a known origin is treated as coming from the network.
+        let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
+        // With TLS, a browser would not have accepted the certificate for a stranger's name.
+        let is_proven = app.place.tls && peer == Peer::Tcp;
+        let name = sent_to(headers, uri).unwrap_or_default();
+        let strange_name = !is_proven && !is_safe_name(name, &app.place.names);
+        Asked { access, peer, shown, origin: origin(headers, uri), strange_name }
     }
-
-    /// Whether its holder would be let in again.
-    pub fn holds(&self, app: &App) -> bool {
-        let valid = app.api_tokens.valid();
-        let is_valid = |token: &SecretDigest| valid.iter().any(|valid| valid.same(token));
-        match self {
-            Self::Nothing => valid.is_empty(),
-            Self::Socket => true,
-            Self::Token(token) => is_valid(token),
-            Self::Session(token, nonce) => is_valid(token) && !app.0.ended.has(nonce),
-        }
-    }
-}
-
-/// The session of a request, if it shows a good one.
-pub(super) fn signed_in(app: &App, headers: &HeaderMap, now: Timestamp) -> Option<SignedIn> {
-    let valid = app.api_tokens.valid();
-    let (session, at) = Session::read(session::shown(headers)?, &valid, now)?;
-    let is_over = app.0.ended.has(&session.nonce);
-    (!is_over).then(|| SignedIn { session, token: valid[at], number: at + 1 })
 }
 
 /// Stands in front of every route.
@@ -311,15 +302,14 @@ pub(super) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let now = Timestamp::from(SystemTime::now());
-    let signed_in = signed_in(&app, request.headers(), now);
-    match authorise(asked(&app, access, &request, signed_in.as_ref()), &app.api_tokens.valid()) {
+    let visitor = Visitor::of(&app, request.headers());
+    match authorise(visitor.asks(&app, access, &request), &visitor.valid) {
         Ok(caller) => {
-            let pass = Pass::of(&app, &caller, signed_in.as_ref());
+            let pass = Pass::of(&caller, &visitor.valid, visitor.signed_in.as_ref());
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(pass);
             let response = next.run(request).await;
-            renewed(response, signed_in, now)
+            renewed(response, visitor)
         }
         Err(Refusal::WrongToken) => {
             slow_down(&app, from(&request)).await.unwrap_or_else(|busy| busy).into_response()
@@ -329,36 +319,13 @@ pub(super) async fn guard(
     }
 }
 
-fn asked<'a>(
-    app: &App,
-    access: Access,
-    request: &'a Request,
-    signed_in: Option<&SignedIn>,
-) -> Asked<'a> {
-    let (headers, uri) = (request.headers(), request.uri());
-    let shown = match (bearer(headers), signed_in) {
-        (Some(token), _) => Shown::Bearer(token),
-        (None, Some(SignedIn { session, number, .. })) => {
-            Shown::Session { token: *number, name: session.name.clone() }
-        }
-        (None, None) => Shown::Nothing,
-    };
-    // A request without a known origin is treated as coming from the network.
-    let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
-    // With TLS, a browser would not have accepted the certificate for a stranger's name.
-    let is_proven = app.place.tls && peer == Peer::Tcp;
-    let name = sent_to(headers, uri).unwrap_or_default();
-    let strange_name = !is_proven && !is_safe_name(name, &app.place.names);
-    Asked { access, peer, shown, origin: origin(headers, uri), strange_name }
-}
-
 /// From where a request came, if over the network.
 pub(super) fn from(request: &Request) -> Option<IpAddr> {
     request.extensions().get::<Connection>().and_then(|from| from.from)
 }
 
 /// A session that is used gets its full life again, now and then.
-fn renewed(mut response: Response, signed_in: Option<SignedIn>, now: Timestamp) -> Response {
+fn renewed(mut response: Response, visitor: Visitor) -> Response {
     let headers = response.headers();
     let kept_by_others = headers
         .get(header::CACHE_CONTROL)
@@ -366,6 +333,7 @@ fn renewed(mut response: Response, signed_in: Option<SignedIn>, now: Timestamp) 
     if kept_by_others || headers.contains_key(header::SET_COOKIE) {
         return response;
     }
+    let Visitor { signed_in, now, .. } = visitor;
     let renewed = signed_in.and_then(|it| Some((it.session.renewed(now)?, it.token)));
     if let Some((session, token)) = renewed
         && let Ok(cookie) = HeaderValue::try_from(session.cookie(&token))

@@ -81,8 +81,18 @@ pub fn is_loopback(authority: &str) -> bool {
 }
 
 /// Domains that nobody on the internet can have, so that no page of theirs can be in one.
-const NOT_ON_THE_INTERNET: [&str; 9] =
-    ["localhost", "local", "internal", "home.arpa", "lan", "corp", "home", "test", "example"];
+const NOT_ON_THE_INTERNET: [&str; 10] = [
+    "localhost",
+    "local",
+    "internal",
+    "home.arpa",
+    "lan",
+    "corp",
+    "home",
+    "svc",
+    "test",
+    "example",
+];
 
 /// Whether a strange web page cannot have had this host's name point here: an address, a name
 /// without a domain or in a private one, or one of the server's `own`.

@@ -1,8 +1,8 @@
 //! A browser's session: a signed cookie, and nothing on the server, so that it survives a restart.
 //!
-//! The cookie reads `expiry.nonce.name.signature`: seconds since 1970, 32 hexadecimal digits, the
-//! name in base64url (it may be empty), and the HMAC-SHA256 of what stands before it. The key
-//! comes from the API token that was shown: a token that is taken out ends its sessions.
+//! The cookie reads `expiry.begin.nonce.name.signature`: both in seconds since 1970, 32 hexadecimal
+//! digits, the name in base64url (it may be empty), and the HMAC-SHA256 of what stands before it.
+//! The key comes from the API token that was shown: a token that is taken out ends its sessions.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,8 @@ use sha2::Sha256;
 
 /// How long a session lasts after it was used last.
 pub const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+/// How long it lasts however much it is used: then the token is to be shown again.
+pub const WHOLE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How old a cookie gets before its next use renews it.
 const RENEWED_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Characters of a person's name.
@@ -37,7 +39,9 @@ pub struct Session {
     pub name: Option<String>,
     /// Which one it is.
     pub nonce: Nonce,
-    /// Seconds since 1970.
+    /// When the token was shown, in seconds since 1970.
+    begun: u64,
+    /// Likewise.
     expires: u64,
 }
 
@@ -47,12 +51,14 @@ impl Session {
         let visible = name.trim().chars().filter(|c| !c.is_control());
         let name: String = visible.take(MAX_NAME).collect();
         let name = Some(name).filter(|name| !name.is_empty());
-        Self { name, nonce, expires: seconds(now) + LIFE.as_secs() }
+        let begun = seconds(now);
+        Self { name, nonce, begun, expires: begun + LIFE.as_secs() }
     }
 
-    /// The same with its full life ahead, once that is due.
+    /// The same with its full life ahead, or what is left of its whole life, once that is due.
     pub fn renewed(&self, now: Timestamp) -> Option<Self> {
-        let expires = seconds(now) + LIFE.as_secs();
+        let end = self.begun.saturating_add(WHOLE_LIFE.as_secs());
+        let expires = (seconds(now) + LIFE.as_secs()).min(end);
         let is_due = expires.saturating_sub(self.expires) >= RENEWED_AFTER.as_secs();
         is_due.then(|| Self { expires, ..self.clone() })
     }
@@ -66,7 +72,7 @@ impl Session {
     fn sign(&self, token: &SecretDigest) -> String {
         let nonce: String = self.nonce.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = BASE64.encode(self.name.as_deref().unwrap_or_default());
-        let content = format!("{}.{nonce}.{name}", self.expires);
+        let content = format!("{}.{}.{nonce}.{name}", self.expires, self.begun);
         let signature = BASE64.encode(mac(token, &content).finalize().into_bytes());
         format!("{content}.{signature}")
     }
@@ -82,16 +88,22 @@ impl Session {
         let genuine = |token: &SecretDigest| mac(token, content).verify_slice(&signature).is_ok();
         let at = valid.iter().position(genuine)?;
         let session = Self::parse(content)?;
-        (seconds(now) < session.expires).then_some((session, at))
+        session.lasts(now).then_some((session, at))
+    }
+
+    /// Whether its time is not up.
+    pub fn lasts(&self, now: Timestamp) -> bool {
+        seconds(now) < self.expires
     }
 
     fn parse(content: &str) -> Option<Self> {
         let mut parts = content.split('.');
-        let (expires, nonce, name) = (parts.next()?, parts.next()?, parts.next()?);
+        let (expires, begun) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let (nonce, name) = (parts.next()?, parts.next()?);
         let name = String::from_utf8(BASE64.decode(name).ok()?).ok()?;
         let name = Some(name).filter(|name| !name.is_empty());
         let nonce = u128::from_str_radix(nonce, 16).ok()?.to_be_bytes();
-        Some(Self { name, nonce, expires: expires.parse().ok()? })
+        Some(Self { name, nonce, begun, expires })
     }
 }
 

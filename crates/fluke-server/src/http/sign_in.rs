@@ -4,7 +4,6 @@
 
 use std::time::SystemTime;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -13,10 +12,9 @@ use fluke_model::time::Timestamp;
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use super::api::read_body;
-use super::auth::{self, Peer, SignedIn};
+use super::auth::{self, Access, Caller, Refusal, SignedIn, Visitor, authorise};
 use super::origin::{is_loopback, sent_to};
 use super::problem::Problem;
-use super::serve::Connection;
 use super::session::{self, Session};
 use super::{App, json, query, ui};
 
@@ -156,32 +154,31 @@ pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Respons
     ([(header::SET_COOKIE, session::forgotten())], see_other("/sign-in")).into_response()
 }
 
-/// `GET /api/v1/session`: what whoever asks may do here. Strangers learn nothing but that.
-pub(super) async fn session(
-    State(app): State<App>,
-    Extension(connection): Extension<Connection>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    query::nothing(&uri)?;
-    let valid = app.api_tokens.valid();
-    let is_local = matches!(connection.peer, Peer::Socket { .. });
-    let bearer = auth::bearer(&headers).filter(|_| !valid.is_empty());
-    let has_token = bearer.is_some_and(|token| auth::position(&valid, token).is_some());
-    if bearer.is_some() && !has_token && !is_local {
+/// `GET /api/v1/session`: what whoever asks may do here, as the guard of every route would decide.
+/// Strangers learn nothing but that.
+pub(super) async fn session(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    query::nothing(request.uri())?;
+    let visitor = Visitor::of(&app, request.headers());
+    let looks = visitor.asks(&app, Access::Read, &request);
+    let changes = visitor.asks(&app, Access::Change, &request).from_own_page();
+    let (looks, changes) = (authorise(looks, &visitor.valid), authorise(changes, &visitor.valid));
+    if looks == Err(Refusal::WrongToken) {
         // As everywhere: this is no place to try tokens at.
-        return Err(auth::slow_down(&app, connection.from).await.unwrap_or_else(|busy| busy));
+        let from = auth::from(&request);
+        return Err(auth::slow_down(&app, from).await.unwrap_or_else(|busy| busy));
     }
-    let browser = signed_in(&app, &headers);
-    let signed_in = has_token || browser.is_some();
-    let may_look = signed_in || is_local || valid.is_empty();
-    let place = may_look.then_some(&app.place);
+    let place = looks.is_ok().then_some(&app.place);
     let socket = place.and_then(|place| place.socket.as_ref());
+    let (signed_in, name) = match looks {
+        Ok(Caller::Browser { name, .. }) => (true, name),
+        Ok(Caller::Token(_)) => (true, None),
+        Ok(Caller::Anonymous | Caller::Socket { .. }) | Err(_) => (false, None),
+    };
     let session = api::Session {
         signed_in,
-        name: browser.and_then(|it| it.session.name),
-        may_change: signed_in || is_local,
-        tokens_configured: !valid.is_empty(),
+        name,
+        may_change: changes.is_ok(),
+        tokens_configured: !visitor.valid.is_empty(),
         version: place.map(|_| env!("CARGO_PKG_VERSION").to_string()),
         socket: socket.map(|path| path.display().to_string()),
         page_url: place.and_then(|place| place.page_url.clone()),
@@ -190,7 +187,7 @@ pub(super) async fn session(
 }
 
 fn signed_in(app: &App, headers: &HeaderMap) -> Option<SignedIn> {
-    auth::signed_in(app, headers, now())
+    auth::signed_in(headers, &app.api_tokens.valid(), &app.0.ended, now())
 }
 
 fn now() -> Timestamp {

@@ -63,13 +63,15 @@ struct Setup {
     first_wait: Duration,
     /// Whether drift is told to somebody; nobody is at home there.
     alerts: bool,
+    /// That lead here, besides the host's own.
+    names: &'static [&'static str],
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let backlog = crate::changes::BACKLOG;
         let first_wait = Duration::from_millis(1);
-        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false }
+        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false, names: &[] }
     }
 }
 
@@ -112,7 +114,11 @@ impl Server {
             default_policy: Policy::AlertOnly,
             meter: Arc::default(),
             polls: Arc::default(),
-            place: Place { socket: Some("/run/fluke/fluke.sock".into()), ..Place::default() },
+            place: Place {
+                socket: Some("/run/fluke/fluke.sock".into()),
+                names: setup.names.iter().map(ToString::to_string).collect(),
+                ..Place::default()
+            },
         });
 
         let dir = tempfile::tempdir().expect("a directory");

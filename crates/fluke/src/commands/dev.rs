@@ -80,6 +80,7 @@ fn settings(place: &Place, socket: &Path, token: &Secret) -> Settings {
         socket: Some(socket.to_path_buf()),
         grants: vec![Grant::any(token.expose())],
         api_tokens: Vec::new(),
+        http_names: Vec::new(),
         source: SourceConfig::Folder { path: place.manifests.clone() },
         manifest_glob: DEFAULT_GLOB.into(),
         poll_interval: POLL,

@@ -12,7 +12,7 @@ use fluke_server::trust::Grant;
 use crate::cli::{Colour, Global, ServerArgs};
 use crate::commands::{Signal, Signals, in_threads, join_line};
 use crate::config;
-use crate::config::server::{AgentToken, ServerConfig, ServerTls};
+use crate::config::server::{AgentToken, SHORTEST_TOKEN, ServerConfig, ServerTls};
 use crate::config::variables::Variables;
 use crate::diagnostics;
 use crate::failure::Failure;
@@ -28,8 +28,19 @@ pub fn run(args: &ServerArgs, global: &Global) -> Result<(), Failure> {
         Variables::load(args.env_file.as_deref()).map_err(|error| Failure::from_error(&error))?;
     let config = load(&args.config, &variables, global.colour)?;
     logging::start(config.log);
+    warn_of_short_tokens(&config);
     allow_many_files();
     serve(config, args)
+}
+
+/// Guessing is slowed down, and not by as much as a short token would need.
+fn warn_of_short_tokens(config: &ServerConfig) {
+    for number in config.short_api_tokens() {
+        tracing::warn!(
+            "number {number} of api_tokens has fewer than {SHORTEST_TOKEN} characters and can be \
+             guessed; replace it, for example by what `openssl rand -hex 32` prints"
+        );
+    }
 }
 
 /// Every agent is a descriptor: takes as many as this process may have, and not only as many as
@@ -109,9 +120,10 @@ fn reload(server: &Server, args: &ServerArgs) {
     server.source.poke();
     let name = args.config.display().to_string();
     let config = read_again(args, &name);
-    match config.and_then(|config| Ok((grants(&config)?, config.api_tokens))) {
-        Ok((grants, api_tokens)) => {
-            server.replace_tokens(grants, &api_tokens);
+    match config.and_then(|config| Ok((grants(&config)?, config))) {
+        Ok((grants, config)) => {
+            warn_of_short_tokens(&config);
+            server.replace_tokens(grants, &config.api_tokens);
             tracing::info!(config = %name, "tokens were read again");
         }
         Err(why) => {
@@ -143,6 +155,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
         socket: config.socket,
         grants,
         api_tokens: config.api_tokens,
+        http_names: config.http_names,
         source: SourceConfig::Git { git: Box::new(mirror), poll_interval: git.poll_interval },
         manifest_glob: git.manifest_glob,
         poll_interval: git.poll_interval,

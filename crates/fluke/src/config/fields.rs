@@ -59,6 +59,26 @@ pub fn names(name: &'static str, what: &'static str) -> Field<Vec<String>> {
     })
 }
 
+/// Names of hosts, as they stand in an address between scheme and port; given in lower case.
+pub fn host_names(name: &'static str) -> Field<Vec<String>> {
+    Field::strings(name).then(|names| {
+        if let Some(wrong) = names.iter().find(|name| !is_host_name(name)) {
+            let what = format!("`{wrong}` is not the name of a host");
+            let help = "write it like \"fluke.example.com\", without scheme, port, path and `*`";
+            return Err(Mistake::value(what).help(help));
+        }
+        let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
+        Ok(names.into_iter().map(plain).collect())
+    })
+}
+
+fn is_host_name(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.bytes().all(fits);
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 /// A duration that is worth waiting for.
 pub fn at_least_a_second(name: &'static str) -> Field<Duration> {
     Field::duration(name).then(|duration| match duration < Duration::from_secs(1) {

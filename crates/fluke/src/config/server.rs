@@ -37,6 +37,8 @@ pub struct ServerConfig {
     pub agent_tokens: Vec<AgentToken>,
     /// Empty: the TCP port serves reads only.
     pub api_tokens: Vec<Secret>,
+    /// More names that lead to the HTTP side, in lower case.
+    pub http_names: Vec<String>,
     /// How often each side of a stream says that it is here.
     pub heartbeat: Duration,
     /// The repository.
@@ -49,6 +51,18 @@ pub struct ServerConfig {
     pub event_store: History,
     /// What is logged.
     pub log: LogConfig,
+}
+
+/// Characters from which on a token that was made at random cannot be guessed.
+pub const SHORTEST_TOKEN: usize = 16;
+
+impl ServerConfig {
+    /// API tokens that can be guessed, by their number: counted from 1, as everywhere.
+    pub fn short_api_tokens(&self) -> Vec<usize> {
+        let is_short = |token: &Secret| token.expose().trim().chars().count() < SHORTEST_TOKEN;
+        let numbered = (1..).zip(&self.api_tokens);
+        numbered.filter(|(_, token)| is_short(token)).map(|(number, _)| number).collect()
+    }
 }
 
 /// A token, and whom it lets its holder be.
@@ -126,6 +140,7 @@ pub fn read(
     let cache_dir = read.optional(fields::path("cache_dir"));
     let agent_tokens = read_agent_tokens(&mut read, evaluate);
     let api_tokens = read.or(fields::secrets("api_tokens"), Vec::new());
+    let http_names = read.or(fields::host_names("http_names"), Vec::new());
     let heartbeat = read.or(heartbeat(), HEARTBEAT);
     let git =
         read.required_block("git").and_then(|block| read_git(block, evaluate, read.problems()));
@@ -143,6 +158,7 @@ pub fn read(
         cache_dir: cache_dir.unwrap_or_else(|| default_cache(environment)),
         agent_tokens,
         api_tokens,
+        http_names,
         heartbeat,
         git: git?,
         tls: tls.unwrap_or(ServerTls::Own),

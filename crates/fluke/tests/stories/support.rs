@@ -123,6 +123,7 @@ impl Fleet {
             socket: Some(self.socket()),
             grants: self.options.grants.clone(),
             api_tokens: self.options.api_tokens.clone(),
+            http_names: Vec::new(),
             source: SourceConfig::Git {
                 git: Box::new(git),
                 poll_interval: self.options.poll_interval,

@@ -260,6 +260,17 @@ async fn a_name_that_was_made_to_lead_here_shows_nothing() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_said_to_lead_here_is_served_and_the_others_learn_how() {
+    let server = Server::start(Setup { names: &["vm.example.org"], ..Setup::default() }).await;
+    for path in ["/", "/metrics", "/api/v1/agents"] {
+        let by = |host: &str| server.client.get(server.at(path)).header("host", host);
+        assert_eq!(Answer::of(by("vm.example.org:7071")).await.status, 200, "{path}");
+        let (status, why) = Answer::of(by("other.example.org:7071")).await.problem();
+        assert_eq!((status, why.contains("http_names")), (421, true), "{path}: {why}");
+    }
+}
+
+#[tokio::test]
 async fn two_requests_in_one_are_two_requests() {
     let server = treasury(&["right"]).await;
     // Both lengths at once: what one side takes for a body is a request to the other.

@@ -12,6 +12,7 @@ const TOKENS: Setup = Setup {
     backlog: crate::changes::BACKLOG,
     first_wait: Duration::from_millis(1),
     alerts: false,
+    names: &[],
 };
 
 fn with_cookie(server: &Server, path: &str, cookie: &str) -> reqwest::RequestBuilder {
@@ -314,4 +315,34 @@ async fn everybody_can_ask_what_they_may_do_here() {
         (&json!(false), &json!(false))
     );
     assert_eq!(anybody["version"], version);
+}
+
+#[tokio::test]
+async fn what_one_may_do_here_is_what_the_guards_say() {
+    let open = Server::start(Setup::default()).await;
+    let tokens = Server::start(TOKENS).await;
+    let cookie = tokens.sign_in("right", "Anna").await;
+    let by_name = ("host", "evil.com:7071");
+    let by_name_from_its_page = [by_name, ("origin", "http://evil.com:7071")];
+    let elsewhere = ("sec-fetch-site", "cross-site");
+    for (case, server, headers) in [
+        ("a name that leads here", &open, vec![by_name]),
+        ("a page that made it so", &open, by_name_from_its_page.to_vec()),
+        ("a page elsewhere", &open, vec![elsewhere]),
+        ("a page elsewhere, with a cookie", &tokens, vec![elsewhere, ("cookie", &cookie)]),
+    ] {
+        let asks = server.client.get(server.at("/api/v1/session"));
+        let asks = headers.iter().fold(asks, |asks, (name, value)| asks.header(*name, *value));
+        let told = Answer::of(asks).await.json();
+        for field in ["name", "version", "socket", "page_url"] {
+            assert_eq!(told[field], json!(null), "{case}: {told}");
+        }
+        assert_eq!((&told["signed_in"], &told["may_change"]), (&json!(false), &json!(false)));
+    }
+    // Through the socket nobody is signed in, whatever they show: changes do not name them either.
+    let local = tokens.local.get("http://localhost/api/v1/session").header("cookie", &cookie);
+    let local = Answer::of(local).await.json();
+    assert_eq!((&local["name"], &local["may_change"]), (&json!(null), &json!(true)));
+    let rebound = Answer::of(tokens.local.get("http://evil.com/api/v1/session")).await.json();
+    assert_eq!((&rebound["socket"], &rebound["may_change"]), (&json!(null), &json!(false)));
 }

@@ -39,7 +39,7 @@ fn little_is_enough_and_the_rest_is_as_documented() {
     assert_eq!(config.socket, Some("/run/fluke/fluke.sock".into()));
     assert_eq!(config.cache_dir, PathBuf::from("/var/cache/fluke-test"));
     assert_eq!(config.agent_tokens, [AgentToken::bare(Secret::new("a-token"))]);
-    assert!(config.api_tokens.is_empty());
+    assert!(config.api_tokens.is_empty() && config.http_names.is_empty());
     assert_eq!(config.git.branch.as_str(), "main");
     assert_eq!(config.heartbeat, Duration::from_secs(15));
     assert_eq!(config.git.poll_interval, Duration::from_secs(60));
@@ -62,6 +62,7 @@ server {
   heartbeat    = "5s"
   agent_tokens = ["$FLUKE_TOKEN"]
   api_tokens   = ["${FLUKE_TOKEN}-api", "second"]
+  http_names   = ["fluke.example", "VM.example.org."]
 
   agent_token "web" {
     token  = "web-token"
@@ -108,6 +109,7 @@ server {
     );
     assert_eq!(config.socket, None);
     assert_eq!(config.api_tokens, [Secret::new("a-token-api"), Secret::new("second")]);
+    assert_eq!(config.http_names, ["fluke.example", "vm.example.org"]);
     assert_eq!(config.agent_tokens[1].names, ["web-*"]);
     assert_eq!(config.agent_tokens[1].labels.to_string(), "role=web");
     let auth = config.git.basic_auth.as_ref().expect("credentials");
@@ -131,6 +133,16 @@ server {
     for secret in ["a-token", "web-token", "pa$$word", "s3cret", "second", "r3dis"] {
         assert!(!shown.contains(secret), "{secret} is shown in {shown}");
     }
+}
+
+#[test]
+fn tokens_that_can_be_guessed_are_known_by_their_number() {
+    let short =
+        |tokens: &str| server(&with(&format!("api_tokens = [{tokens}]"))).short_api_tokens();
+    assert_eq!(short("\"secret\", \"0123456789abcdef\", \"0123456789abcde\""), [1, 3]);
+    assert_eq!(short("\"a               \""), [1], "spaces are no secret");
+    assert_eq!(short("\"ååååååååå\""), [1], "counted as people do");
+    assert_eq!(short(""), [0; 0]);
 }
 
 #[test]
@@ -176,6 +188,14 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "4:10: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
         ),
         ("api_tokens = 7", "2:14: … list of strings"),
+        ("http_names = \"fluke.example\"", "2:14: … list of strings"),
+        (
+            "http_names = [\"fluke.example\", \"https://fluke.example\"]",
+            "2:14: `http_names`: `https://fluke.example` is not the name of a host; write it like \"fluke.example.com\", without scheme, port, path and `*`",
+        ),
+        ("http_names = [\"fluke.example:7071\"]", "2:14: … is not the name of a host"),
+        ("http_names = [\"*.example.com\"]", "2:14: … is not the name of a host"),
+        ("http_names = [\"\"]", "2:14: … is not the name of a host"),
         ("heartbeat = \"10ms\"", "2:13: `heartbeat`: it must be at least \"1s\""),
         ("heartbeat = \"1h\"", "2:13: `heartbeat`: it must be at most \"10m\""),
         ("git {\n}", "2:1: … `url`"),
