@@ -200,6 +200,22 @@ async fn who_was_away_while_the_server_was_started_anew_begins_anew() {
 }
 
 #[tokio::test]
+async fn an_id_of_a_former_life_is_known_as_such_whether_or_not_its_events_are_kept() {
+    let store = || Arc::new(MemoryStore::new(MemoryBounds::default()));
+    let kept = store();
+    for (before, after) in [(store(), store()), (kept.clone(), kept)] {
+        let server = Server::start_on(Setup::default(), before).await;
+        let last = server.record("before");
+        server.app.events.flush(Duration::from_secs(30)).await;
+        let server = Server::start_on(Setup::default(), after).await;
+        server.record("after");
+        let mut stream = Stream::open(&server, Some(last)).await;
+        let message = stream.next().await.expect("a message");
+        assert_eq!(message.event, "lagged", "{}", message.data);
+    }
+}
+
+#[tokio::test]
 async fn a_burst_of_changes_is_told_first_and_last() {
     let server = Server::start(Setup::default()).await;
     server.commit("abc", &["certs"]);
