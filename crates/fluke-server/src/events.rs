@@ -453,4 +453,6 @@ fn pause_after(failures: u32) -> Duration {
 }
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;

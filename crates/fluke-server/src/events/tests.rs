@@ -1,49 +1,10 @@
-use std::sync::atomic::AtomicBool;
-
 use fluke_model::diagnostic::{Diagnostic, Severity};
 
+use super::fixture::Remote;
 use super::memory::{MemoryBounds, MemoryStore};
 use super::*;
 
 const SOON: Duration = Duration::from_secs(30);
-
-/// A store that is elsewhere, and can be away.
-struct Remote {
-    away: AtomicBool,
-    kept: MemoryStore,
-}
-
-impl Remote {
-    fn new(away: bool) -> Arc<Self> {
-        Arc::new(Self {
-            away: AtomicBool::new(away),
-            kept: MemoryStore::new(MemoryBounds::default()),
-        })
-    }
-
-    fn answer(&self) -> Result<(), StoreError> {
-        match self.away.load(Ordering::SeqCst) {
-            true => Err(StoreError::Failed { place: "there".into(), reason: "gone".into() }),
-            false => Ok(()),
-        }
-    }
-}
-
-impl EventStore for Remote {
-    fn append<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.answer()?;
-            self.kept.append(batch).await
-        })
-    }
-
-    fn query<'a>(&'a self, query: &'a EventQuery) -> BoxFuture<'a, Result<Page, StoreError>> {
-        Box::pin(async move {
-            self.answer()?;
-            self.kept.query(query).await
-        })
-    }
-}
 
 fn some(kind: EventKind, text: impl Into<String>) -> Event {
     let mut event = Event::new(kind, Timestamp(0));

@@ -37,6 +37,8 @@ use message::{Messages, PING, lagged, opening};
 use ring::At;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a listener waits for the hub to come as far as the log has.
+const HUB_PATIENCE: Duration = Duration::from_secs(1);
 /// So many states go into one piece, when many are sent at once.
 const TOGETHER: usize = 64;
 
@@ -58,20 +60,22 @@ pub(super) async fn serve(
         return Err(Problem::unavailable(detail));
     }
     let seat = (seat, held.flatten());
-    if let Some(after) = resume.filter(|after| *after <= app.events.last_id()) {
-        // It may have been learnt of otherwise, a moment before the hub did.
-        app.0.hub.reaches(after).await;
+    if resume.is_some() {
+        // It may have been learnt of otherwise, a moment before the hub did. The hub may also never
+        // be told: the log goes on from what a store that comes late holds.
+        let newest = app.0.hub.reaches(app.events.last_id());
+        let _ = tokio::time::timeout(HUB_PATIENCE, newest).await;
     }
     // Joins before it looks back, so that nothing falls in between.
     let (listening, joined) = app.0.hub.join(resume);
     let (first, ended) = match (joined, resume) {
-        (Joined::TooLate, _) => (VecDeque::from([lagged(app.events.last_id())]), true),
+        (Joined::TooLate, _) => (VecDeque::from([lagged(listening.last())]), true),
         (Joined::At { place, .. }, None) => (VecDeque::from([opening(place.last)]), false),
         (Joined::At { place, changed }, Some(after)) => {
             let missed = missed(&app, after, place, &changed).await;
             match missed.map_err(|error| Problem::unavailable(error.to_string()))? {
                 Some(missed) => (missed, false),
-                None => (VecDeque::from([lagged(app.events.last_id())]), true),
+                None => (VecDeque::from([lagged(listening.last())]), true),
             }
         }
     };

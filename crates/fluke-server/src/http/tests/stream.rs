@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::changes::Change;
+use crate::events::fixture::Remote;
 use crate::http::stream::hub::BACKLOG;
 use crate::http::stream::ring::At;
 
@@ -213,6 +214,26 @@ async fn an_id_of_a_former_life_is_known_as_such_whether_or_not_its_events_are_k
         let message = stream.next().await.expect("a message");
         assert_eq!(message.event, "lagged", "{}", message.data);
     }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_events_that_only_a_store_that_came_late_knows_of() {
+    let store = Remote::new(true);
+    let mut old = Event::new(EventKind::AgentConnected, Timestamp(0));
+    old.id = EventId(u64::MAX / 2);
+    store.kept.append(&[Arc::new(old.clone())]).await.expect("memory takes everything");
+    let server = Server::start_on(Setup::default(), store.clone()).await;
+    let told = server.record("told");
+    store.away.store(false, Ordering::SeqCst);
+    server.app.events.flush(Duration::from_secs(30)).await;
+    assert_eq!(server.app.events.last_id(), old.id, "the log goes on from there");
+
+    let mut stream = Stream::open(&server, Some(old.id)).await;
+    let message = stream.next().await.expect("a message");
+    assert_eq!((&*message.event, message.id), ("lagged", Some(told.0)));
+    let mut stream = Stream::open(&server, Some(told)).await;
+    server.record("new");
+    assert_eq!(stream.outputs(1).await, ["new"], "and the id that it gave is good");
 }
 
 #[tokio::test]
