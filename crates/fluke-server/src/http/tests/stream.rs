@@ -3,8 +3,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::changes::Change;
+use crate::events::EventQuery;
 use crate::events::fixture::Remote;
 use crate::http::stream::hub::BACKLOG;
+use crate::http::stream::missed::{Missed, Piece};
 use crate::http::stream::ring::At;
 
 /// One message of a stream.
@@ -122,6 +124,37 @@ async fn who_comes_back_gets_what_they_missed_once_and_in_order() {
     let mut stream = Stream::open(&server, Some(last)).await;
     server.record("new");
     assert_eq!(stream.outputs(4).await, ["missed 1", "missed 2", "missed 3", "new"]);
+}
+
+#[tokio::test]
+async fn what_was_missed_is_made_piece_by_piece_when_its_turn_comes() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let last = server.app.events.last_id();
+    let name = |number| AgentName::new(format!("a{number:03}")).expect("a name");
+    let mut agents: Vec<Agent> =
+        (0..300).map(|number| server.agent(name(number).as_str())).collect();
+    (0..300).for_each(|number| server.app.changes.tell(Change::Agent(name(number))));
+    let newest = server.record("so far");
+    server.app.0.hub.reaches(newest).await;
+
+    let page = server.app.events.recent(&EventQuery { limit: 10, ..EventQuery::default() }).await;
+    let mut missed = Missed::new(last, page.events);
+    let mut next = || missed.next(&server.app.0.hub, &server.app.0.world);
+    let mut text = String::new();
+    let mut pieces = 0;
+    while let Piece::Made(bytes) = next() {
+        assert!(bytes.len() < 128 << 10, "{} bytes at once", bytes.len());
+        text.push_str(std::str::from_utf8(&bytes).expect("text"));
+        pieces += 1;
+        // Of those whose turn has not come yet the newest state is told.
+        (pieces == 1).then(|| agents[299].drifts(1));
+    }
+    assert!(pieces > 4, "{pieces} pieces");
+    let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+    assert_eq!(told, [vec!["agent"; 300], vec!["event"]].concat(), "events come last");
+    let drifted = text.lines().filter(|line| line.contains(r#""status":"drifted""#));
+    assert_eq!(drifted.count(), 1);
 }
 
 #[tokio::test]
