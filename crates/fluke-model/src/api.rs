@@ -96,6 +96,9 @@ pub struct AgentTask {
     pub name: TaskName,
     /// What happens on drift.
     pub policy: Policy,
+    /// Names all that the task says, to approve of it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_hash: Option<Hash256>,
     /// How it stands.
     pub status: Status,
     /// How often its apply has failed in a row.
@@ -242,6 +245,9 @@ pub struct DriftEntry {
     pub reason: Option<String>,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// Names all that the task says, to approve of it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_hash: Option<Hash256>,
 }
 
 /// `GET events`

@@ -220,8 +220,15 @@ impl EventLog {
             lost: AtomicU64::new(0),
         });
         let knows_newest = log.learn_newest(START_PATIENCE).await.is_ok();
+        log.set_apart_from_before();
         let writer = tokio::spawn(write(log.clone(), knows_newest));
         (log, writer)
+    }
+
+    /// Gives an id to nothing: every id of a former life is older than it, and can be told by that.
+    fn set_apart_from_before(&self) {
+        let mut state = self.state();
+        state.last = next_id(state.last, SystemTime::now());
     }
 
     async fn learn_newest(&self, patience: Duration) -> Result<(), StoreError> {
@@ -278,7 +285,7 @@ impl EventLog {
         answer
     }
 
-    /// The id given last.
+    /// The id given last; before the first event, one that is newer than all of former lives.
     pub fn last_id(&self) -> EventId {
         self.state().last
     }
@@ -445,5 +452,7 @@ fn pause_after(failures: u32) -> Duration {
     (FIRST_PAUSE * (1 << (failures - 1).min(10))).min(LONGEST_PAUSE)
 }
 
+#[cfg(test)]
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

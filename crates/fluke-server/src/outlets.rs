@@ -36,7 +36,8 @@ impl Outlets {
         for effect in effects {
             match effect {
                 Effect::Send(message) => {
-                    changed |= matches!(message, ToAgent::Apply { .. } | ToAgent::Check { .. });
+                    // A check that begins is no news: a fleet at rest is silent.
+                    changed |= matches!(message, ToAgent::Apply { .. });
                     messages.push(message);
                 }
                 Effect::Record(event) => {
@@ -59,3 +60,6 @@ impl Outlets {
         messages
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@
 //! the session does what [`Machine::step`] returns and wakes it at [`Machine::deadline`].
 
 mod applying;
+mod approval;
 mod board;
 mod cycle;
 mod deciding;
@@ -24,9 +25,7 @@ use std::time::{Duration, Instant};
 
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{
-    AgentName, CommitId, Hash256, InstructionId, SessionId, StepAddress, TaskName,
-};
+use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId, TaskName};
 use fluke_model::message::{Hello, Record, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
@@ -35,6 +34,7 @@ use fluke_model::time::Timestamp;
 use crate::alert::Alert;
 use board::{Board, StepState};
 
+pub use approval::Approval;
 pub use view::Census;
 
 /// How many manual reconciles may wait for one agent.
@@ -99,8 +99,8 @@ pub struct Request {
     pub by: String,
     /// Only this task.
     pub task: Option<TaskName>,
-    /// Only these of its steps: whoever asked saw that they had drifted, and no others.
-    pub approved: Option<BTreeSet<StepAddress>>,
+    /// Only what whoever asked saw of that task, if they said what they saw.
+    pub approved: Option<Approval>,
 }
 
 /// Something to be done.

@@ -9,12 +9,12 @@ use fluke_model::api::{
     ReconcileState, ReconcileTarget, SeenDrift,
 };
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, StepAddress, TaskName};
+use fluke_model::id::{AgentName, Hash256, StepAddress, TaskName};
 use fluke_model::time::Timestamp;
 
 use crate::changes::{Change, Changes};
 use crate::events::EventSink;
-use crate::reconcile::{Progress, Request};
+use crate::reconcile::{Approval, Progress, Request};
 use crate::registry::{OrderError, Registry};
 
 /// How many are remembered; the oldest finished ones go first.
@@ -68,6 +68,16 @@ pub enum StartError {
         /// What is drifted, in words.
         now: String,
     },
+    /// The task would do something else by now.
+    #[error(
+        "the task `{task}`, as it is for `{agent}`, was changed in Git since it was seen, so nothing was done; look at what it does now, and approve that"
+    )]
+    TaskChanged {
+        /// Which task.
+        task: TaskName,
+        /// Which agent.
+        agent: AgentName,
+    },
 }
 
 /// Whom a reconcile concerns, and what of them.
@@ -77,8 +87,8 @@ struct Concerned {
     task: Option<TaskName>,
     /// Where the request names one agent: that one.
     only: Option<AgentName>,
-    /// Steps that may be applied, if only those that were seen may.
-    approved: Option<BTreeSet<StepAddress>>,
+    /// What may be applied, if only what was seen may.
+    approved: Option<Approval>,
 }
 
 impl Reconciles {
@@ -168,14 +178,17 @@ impl Reconciles {
             }
             ReconcileTarget::TaskOn { task, agent, seen } => {
                 let (task, agent) = (known_task(task)?, self.connected(agent)?);
-                let Some(drift) = self.registry.task_drift(&agent, &task) else {
+                let Some((drift, approval)) = self.registry.task_drift(&agent, &task) else {
                     return Err(StartError::NotForAgent { task, agent });
                 };
                 if let Some(seen) = seen.filter(|seen| !are_same(seen, &drift)) {
                     tracing::debug!(%task, %agent, ?seen, ?drift, "an approval is of the past");
                     return Err(StartError::SeenOtherwise { task, agent, now: in_words(&drift) });
                 }
-                let approved = seen.map(|seen| seen.iter().map(|it| it.step.clone()).collect());
+                if seen.is_some_and(|seen| !are_of(seen, approval.task())) {
+                    return Err(StartError::TaskChanged { task, agent });
+                }
+                let approved = seen.map(|_| approval);
                 let (agents, only) = (vec![agent.clone()], Some(agent));
                 Ok(Concerned { agents, task: Some(task), only, approved })
             }
@@ -270,8 +283,15 @@ impl Reconciles {
 
 /// Whether somebody saw what is so, in whatever order.
 fn are_same(seen: &[SeenDrift], drift: &[SeenDrift]) -> bool {
-    let set = |list: &[SeenDrift]| -> BTreeSet<SeenDrift> { list.iter().cloned().collect() };
+    fn set(list: &[SeenDrift]) -> BTreeSet<(&StepAddress, Option<&str>)> {
+        list.iter().map(|it| (&it.step, it.reason.as_deref())).collect()
+    }
     set(seen) == set(drift)
+}
+
+/// Whether somebody saw the task as it is, as far as they say.
+fn are_of(seen: &[SeenDrift], task: Hash256) -> bool {
+    seen.iter().all(|it| it.task_hash.is_none_or(|hash| hash == task))
 }
 
 /// What is drifted, for somebody who thought that it was something else.

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::api::DriftEntry;
-use crate::id::{AgentName, StepAddress, TaskName};
+use crate::id::{AgentName, Hash256, StepAddress, TaskName};
 use crate::time::Timestamp;
 use crate::verdict::Outcome;
 
@@ -39,11 +39,15 @@ pub struct SeenDrift {
     /// Why it was not as it should be.
     #[serde(default)]
     pub reason: Option<String>,
+    /// Names the task as it stood in Git. Without it, a commit that changed what the task does
+    /// before this was asked for is not noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_hash: Option<Hash256>,
 }
 
 impl From<&DriftEntry> for SeenDrift {
     fn from(entry: &DriftEntry) -> Self {
-        Self { step: entry.step.clone(), reason: entry.reason.clone() }
+        Self { step: entry.step.clone(), reason: entry.reason.clone(), task_hash: entry.task_hash }
     }
 }
 
@@ -273,7 +277,7 @@ mod tests {
             ),
             (
                 r#"{"scope":"task","name":"t","agent":"web","seen":[{"step":"shell.x"}]}"#,
-                r#"TaskOn { task: "t", agent: "web", seen: Some([SeenDrift { step: shell.x, reason: None }]) }"#,
+                r#"TaskOn { task: "t", agent: "web", seen: Some([SeenDrift { step: shell.x, reason: None, task_hash: None }]) }"#,
             ),
         ] {
             let request: ReconcileRequest = serde_json::from_str(json).expect("JSON");

@@ -201,7 +201,9 @@ pub(super) async fn reconcile(
             (StartError::AgentOffline(_) | StartError::NotForAgent { .. }, _) => {
                 Problem::conflict(error.to_string())
             }
-            (StartError::SeenOtherwise { .. }, _) => Problem::seen_otherwise(error.to_string()),
+            (StartError::SeenOtherwise { .. } | StartError::TaskChanged { .. }, _) => {
+                Problem::seen_otherwise(error.to_string())
+            }
             (StartError::Invalid(_) | StartError::UnknownTask(_), _) => {
                 Problem::bad_request(error.to_string())
             }

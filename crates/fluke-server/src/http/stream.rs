@@ -9,6 +9,7 @@
 
 pub(super) mod hub;
 mod message;
+pub(super) mod missed;
 mod pace;
 pub(super) mod ring;
 
@@ -32,13 +33,14 @@ use super::problem::Problem;
 use super::serve::Connection;
 use super::{App, query};
 use crate::events::{EventQuery, StoreError};
-use hub::{Joined, Listening, MOST_MISSED, Place, Topic};
-use message::{Messages, PING, lagged, opening};
+use hub::{Joined, Listening, MOST_MISSED, Place};
+use message::{PING, lagged, opening};
+use missed::{Missed, Piece};
 use ring::At;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// So many states go into one piece, when many are sent at once.
-const TOGETHER: usize = 64;
+/// How long a listener waits for the hub to come as far as the log has.
+const HUB_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve(
     State(app): State<App>,
@@ -58,25 +60,27 @@ pub(super) async fn serve(
         return Err(Problem::unavailable(detail));
     }
     let seat = (seat, held.flatten());
-    if let Some(after) = resume.filter(|after| *after <= app.events.last_id()) {
-        // It may have been learnt of otherwise, a moment before the hub did.
-        app.0.hub.reaches(after).await;
+    if resume.is_some() {
+        // It may have been learnt of otherwise, a moment before the hub did. The hub may also never
+        // be told: the log goes on from what a store that comes late holds.
+        let newest = app.0.hub.reaches(app.events.last_id());
+        let _ = tokio::time::timeout(HUB_PATIENCE, newest).await;
     }
     // Joins before it looks back, so that nothing falls in between.
     let (listening, joined) = app.0.hub.join(resume);
-    let (first, ended) = match (joined, resume) {
-        (Joined::TooLate, _) => (VecDeque::from([lagged(app.events.last_id())]), true),
-        (Joined::At { place, .. }, None) => (VecDeque::from([opening(place.last)]), false),
-        (Joined::At { place, changed }, Some(after)) => {
-            let missed = missed(&app, after, place, &changed).await;
-            match missed.map_err(|error| Problem::unavailable(error.to_string()))? {
-                Some(missed) => (missed, false),
-                None => (VecDeque::from([lagged(app.events.last_id())]), true),
-            }
+    let (first, missed) = match (joined, resume) {
+        (Joined::TooLate, _) => (None, None),
+        (Joined::At(place), None) => (Some(opening(place.last)), None),
+        (Joined::At(place), Some(after)) => {
+            let missed = missed(&app, after, place).await;
+            let missed = missed.map_err(|error| Problem::unavailable(error.to_string()))?;
+            (missed.is_some().then(|| opening(after)), missed)
         }
     };
+    let ended = first.is_none();
+    let ready = VecDeque::from([first.unwrap_or_else(|| lagged(listening.last()))]);
     let closing = connection.closing;
-    let listener = Listener { app, pass, listening, closing, ready: first, ended, _seat: seat };
+    let listener = Listener { app, pass, listening, closing, ready, missed, ended, _seat: seat };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         // Proxies in between must not collect messages before they pass them on.
@@ -94,31 +98,16 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Problem> {
     }
 }
 
-/// What happened between `after` and `place`; none if it is too much. States come first: they have
-/// no id, and whoever breaks off among the events that follow has them all.
-async fn missed(
-    app: &App,
-    after: EventId,
-    place: Place,
-    changed: &[Topic],
-) -> Result<Option<VecDeque<Bytes>>, StoreError> {
+/// What happened between `after` and `place`; none if it is too much.
+async fn missed(app: &App, after: EventId, place: Place) -> Result<Option<Missed>, StoreError> {
     let query = EventQuery { after: Some(after), limit: MOST_MISSED, ..EventQuery::default() };
     let page = app.events.query(&query).await?;
     if page.next.is_some() {
         return Ok(None);
     }
-    let mut pieces = VecDeque::from([opening(after)]);
-    for topics in changed.chunks(TOGETHER) {
-        let mut messages = Messages::default();
-        topics.iter().for_each(|topic| app.0.world.render(topic, &mut messages));
-        pieces.push_back(messages.into_bytes());
-    }
-    let mut messages = Messages::default();
     // Newer ones come by themselves.
-    let events = page.events.iter().rev().filter(|event| event.id <= place.last);
-    events.for_each(|event| messages.add_event(event));
-    pieces.push_back(messages.into_bytes());
-    Ok(Some(pieces))
+    let events = page.events.into_iter().rev().filter(|event| event.id <= place.last);
+    Ok(Some(Missed::new(after, events.collect())))
 }
 
 /// One of all streams that may be open, and one of those of its address.
@@ -132,6 +121,8 @@ struct Listener {
     closing: watch::Receiver<bool>,
     /// To be sent before anything new.
     ready: VecDeque<Bytes>,
+    /// To be told after that, and before anything new.
+    missed: Option<Missed>,
     ended: bool,
     _seat: Seat,
 }
@@ -153,11 +144,18 @@ impl Listener {
             if self.ended {
                 return None;
             }
+            if let Some(missed) = &mut self.missed {
+                match missed.next(&self.app.0.hub, &self.app.0.world) {
+                    Piece::Made(bytes) => return Some(bytes),
+                    Piece::End => self.missed = None,
+                    Piece::Lost => self.falls_behind(),
+                }
+                continue;
+            }
             match self.listening.take() {
                 At::Frame(bytes) => return Some(bytes),
                 At::Gone => {
-                    self.ended = true;
-                    self.ready.push_back(lagged(self.listening.last()));
+                    self.falls_behind();
                     continue;
                 }
                 At::End => {}
@@ -173,5 +171,12 @@ impl Listener {
                 () = tokio::time::sleep(KEEP_ALIVE) => return Some(PING),
             }
         }
+    }
+
+    /// Tells it that it did, and nothing more.
+    fn falls_behind(&mut self) {
+        self.ended = true;
+        self.missed = None;
+        self.ready.push_back(lagged(self.listening.last()));
     }
 }

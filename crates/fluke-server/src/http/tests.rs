@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::clock::Clock;
 use crate::events::memory::{MemoryBounds, MemoryStore};
-use crate::events::{EventSink, QueueBounds};
+use crate::events::{EventSink, EventStore, QueueBounds};
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 
@@ -77,8 +77,12 @@ impl Default for Setup {
 
 impl Server {
     async fn start(setup: Setup) -> Self {
+        Self::start_on(setup, Arc::new(MemoryStore::new(MemoryBounds::default()))).await
+    }
+
+    /// One whose events are kept there.
+    async fn start_on(setup: Setup, store: Arc<dyn EventStore>) -> Self {
         let changes = Changes::with_backlog(setup.backlog);
-        let store = Arc::new(MemoryStore::new(MemoryBounds::default()));
         let (events, _) = EventLog::start(store, changes.clone(), QueueBounds::default()).await;
         let alerter = setup.alerts.then(|| {
             let nowhere = crate::alert::AlertSettings::new("http://127.0.0.1:1/");

@@ -75,6 +75,12 @@ impl Machine {
     }
 
     fn begin(&mut self, cycle: Cycle, now: Now, effects: &mut Vec<Effect>) {
+        if let Some(request) = &cycle.request
+            && let Some(why) = self.overtaken(request)
+        {
+            effects.push(ended(request.clone(), Some(why)));
+            return;
+        }
         let (Some(board), Some(session)) = (&mut self.board, &mut self.session) else { return };
         if matches!(cycle.scope, Scope::All) {
             self.next_poll = Some(now.instant + spread_over(self.poll_interval, &mut self.spread));

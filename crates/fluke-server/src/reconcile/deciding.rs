@@ -79,31 +79,16 @@ impl Machine {
             }
         }
         told.into_iter().for_each(|(task, decision)| self.tell(task, &decision, now, effects));
-        if let Some(why) = self.not_approved(&cycle, &due) {
-            cycle.request.into_iter().for_each(|it| effects.push(ended(it, Some(why.clone()))));
+        if let Some(request) = &cycle.request
+            && let Some(why) = self.not_approved(request, &due)
+        {
+            effects.push(ended(request.clone(), Some(why)));
             return;
         }
         match due.is_empty() {
             true => self.end_request(cycle.request, effects),
             false => self.apply(cycle, due, tasks, now, effects),
         }
-    }
-
-    /// Why nothing is applied, if more has drifted than whoever asked saw.
-    fn not_approved(&self, cycle: &Cycle, due: &[StepIndex]) -> Option<String> {
-        let approved = cycle.request.as_ref()?.approved.as_ref()?;
-        let board = self.board.as_ref()?;
-        let steps = due.iter().filter_map(|index| board.snapshot.step(*index));
-        let unseen: Vec<String> = steps
-            .filter(|(_, step)| !approved.contains(&step.address))
-            .map(|(_, step)| step.address.to_string())
-            .collect();
-        (!unseen.is_empty()).then(|| {
-            let unseen = unseen.join(", ");
-            format!(
-                "nothing was applied: more has drifted since this was asked for: {unseen}; look again"
-            )
-        })
     }
 
     /// Tells people of a drift once, and of its going away by itself.

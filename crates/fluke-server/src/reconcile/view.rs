@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask, DriftEntry, TaskCounts};
-use fluke_model::id::{StepAddress, TaskName};
+use fluke_model::id::{Hash256, StepAddress, TaskName};
 use fluke_model::policy::Policy;
+use fluke_model::snapshot::StepIndex;
 use fluke_model::status::Status;
 use fluke_model::verdict::Verdict;
 
@@ -102,6 +103,7 @@ impl Machine {
                 status,
                 reason: state.reason(),
                 since: state.since,
+                task_hash: task_hash(board, index),
             })
         });
         drifted.collect()
@@ -163,6 +165,7 @@ fn tasks(board: &Board) -> Vec<AgentTask> {
         AgentTask {
             name: task.name.clone(),
             policy: task.policy,
+            task_hash: board.snapshot.task_hashes().get(position).copied(),
             status: board.task_status(position),
             failures: board.tasks[position].failures,
             retry_at: board.tasks[position].retry.map(|(_, wall)| wall),
@@ -170,6 +173,12 @@ fn tasks(board: &Board) -> Vec<AgentTask> {
         }
     };
     board.snapshot.tasks().iter().enumerate().map(task).collect()
+}
+
+/// The hash of the task that a step is of.
+fn task_hash(board: &Board, step: StepIndex) -> Option<Hash256> {
+    let (task, _) = board.snapshot.step(step)?;
+    board.snapshot.task_hashes().get(task).copied()
 }
 
 fn view_step(step: fluke_model::id::StepAddress, state: &StepState) -> AgentStep {

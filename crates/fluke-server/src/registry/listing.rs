@@ -11,7 +11,7 @@ use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 
 use super::{Registry, Seat};
-use crate::reconcile::{Census, Machine};
+use crate::reconcile::{Approval, Census, Machine};
 
 /// Which agents are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -130,13 +130,19 @@ impl Registry {
         api::DriftList { drift, next }
     }
 
-    /// What is drifted of one task on one agent; none if the task is not for it.
-    pub fn task_drift(&self, agent: &AgentName, task: &TaskName) -> Option<Vec<SeenDrift>> {
+    /// What is drifted of one task on one agent, and the approval of just that; none if the task
+    /// is not for it.
+    pub fn task_drift(
+        &self,
+        agent: &AgentName,
+        task: &TaskName,
+    ) -> Option<(Vec<SeenDrift>, Approval)> {
         let seat = self.find(agent.as_str())?;
         let inner = seat.lock();
-        inner.machine.task_status(task)?;
+        let approval = inner.machine.approval(task)?;
         let drift = inner.machine.drift();
-        Some(drift.iter().filter(|entry| entry.task == *task).map(SeenDrift::from).collect())
+        let drift = drift.iter().filter(|entry| entry.task == *task).map(SeenDrift::from);
+        Some((drift.collect(), approval))
     }
 
     /// How a task stands on every known agent that it applies to.

@@ -11,7 +11,8 @@
 //! hears everything that was told since: a thing is noted with the id of the newest event that was
 //! told before it or together with it, and never with an older one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -117,7 +118,7 @@ struct State {
     /// From when on it is known what has changed.
     since: EventId,
     /// The newest event that was told before each thing, or with it.
-    marks: HashMap<Topic, EventId>,
+    marks: BTreeMap<Topic, EventId>,
     listeners: usize,
     /// How many messages were rendered, for tests.
     rendered: u64,
@@ -125,8 +126,8 @@ struct State {
 
 /// What a listener that joins has to be told first.
 pub enum Joined {
-    /// Everything that comes from now on, and before it these.
-    At { place: Place, changed: Vec<Topic> },
+    /// Everything that comes from now on.
+    At(Place),
     /// It has missed more than can be told.
     TooLate,
 }
@@ -141,7 +142,7 @@ impl Hub {
             ring: Ring::new(BACKLOG),
             last,
             since: last,
-            marks: HashMap::new(),
+            marks: BTreeMap::new(),
             listeners: 0,
             rendered: 0,
         };
@@ -157,16 +158,27 @@ impl Hub {
         state.listeners += 1;
         let place = state.place();
         let joined = match after {
-            None => Joined::At { place, changed: Vec::new() },
             Some(after) if after < state.since || after > state.last => Joined::TooLate,
-            Some(after) => {
-                let newer = state.marks.iter().filter(|(_, mark)| **mark >= after);
-                Joined::At { place, changed: newer.map(|(topic, _)| topic.clone()).collect() }
-            }
+            _ => Joined::At(place),
         };
         drop(state);
         let moved = self.desk.moved.subscribe();
         (Listening { desk: self.desk.clone(), next: place.head, moved }, joined)
+    }
+
+    /// At most so many of the things that have changed since `after`, in order, those up to
+    /// `behind` left out; none if it is no longer known.
+    pub fn changed_since(
+        &self,
+        after: EventId,
+        behind: Option<&Topic>,
+        most: usize,
+    ) -> Option<Vec<Topic>> {
+        let state = self.desk.state();
+        let start = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let known = state.marks.range((start, Bound::Unbounded));
+        let newer = known.filter(|(_, mark)| **mark >= after).map(|(topic, _)| topic.clone());
+        (after >= state.since).then(|| newer.take(most).collect())
     }
 
     /// Waits until the hub has come as far as `event`, which was recorded.

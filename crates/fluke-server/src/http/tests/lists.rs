@@ -178,3 +178,26 @@ async fn an_approval_is_of_what_was_seen() {
         assert!(why.ends_with(&format!("now: {now}")), "{why}");
     }
 }
+
+#[tokio::test]
+async fn an_approval_may_name_the_task_as_it_was_seen() {
+    let (server, _agents) = three().await;
+    let approve = |hash: &Value| {
+        let seen = json!([{"step": "shell.only", "reason": "not so", "task_hash": hash}]);
+        ask(&server, json!({"scope": "task", "name": "certs", "agent": "b", "seen": seen}))
+    };
+    let drift = server.get("/api/v1/drift?agent=b&task=certs").await.json();
+    let hash = &drift["drift"][0]["task_hash"];
+    let detail = server.get("/api/v1/agents/b").await.json();
+    let tasks = detail["task_details"].as_array().expect("a list");
+    let task = tasks.iter().find(|task| task["name"] == "certs").expect("it is for b");
+    assert_eq!(&task["task_hash"], hash);
+    assert_eq!(approve(hash).await.status, 202);
+
+    let before = json!("0".repeat(64));
+    let answer = approve(&before).await;
+    let (status, why) = answer.problem();
+    assert_eq!(status, 409);
+    assert_eq!(answer.json()["type"], "urn:fluke:problem:seen-otherwise");
+    assert!(why.contains("was changed in Git since it was seen"), "{why}");
+}

@@ -29,6 +29,8 @@ enum Step {
     Reads(u8),
     /// The client loses its connection.
     Drops,
+    /// Another server takes the place of this one, and knows nothing of before.
+    Restarts,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -41,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Happens),
         4 => (1..4u8).prop_map(Step::Reads),
         4 => Just(Step::Drops),
+        1 => Just(Step::Restarts),
     ]
 }
 
@@ -120,6 +123,12 @@ struct Fleet {
 }
 
 impl Fleet {
+    async fn new() -> Self {
+        let server = Server::start(Setup::default()).await;
+        server.commit("abc", &["certs"]);
+        Self { server, agents: BTreeMap::new(), weeks: 0, commits: 0 }
+    }
+
     fn tell(&self, agent: u8) {
         let name = AgentName::new(format!("a{agent}")).expect("a name");
         self.server.app.changes.tell(Change::Agent(name));
@@ -161,15 +170,13 @@ impl Fleet {
                 self.server.app.changes.tell(Change::Source);
             }
             Step::Happens => drop(self.server.record("something")),
-            Step::Reads(_) | Step::Drops => {}
+            Step::Reads(_) | Step::Drops | Step::Restarts => {}
         }
     }
 }
 
 async fn ends_with_the_same_picture(steps: &[Step]) {
-    let server = Server::start(Setup::default()).await;
-    server.commit("abc", &["certs"]);
-    let mut fleet = Fleet { server, agents: BTreeMap::new(), weeks: 0, commits: 0 };
+    let mut fleet = Fleet::new().await;
     let mut client = Client::default();
     for step in steps {
         fleet.step(step);
@@ -180,6 +187,10 @@ async fn ends_with_the_same_picture(steps: &[Step]) {
                 }
             }
             Step::Drops => client.drops(),
+            Step::Restarts => {
+                client.drops();
+                fleet = Fleet::new().await;
+            }
             // The hub gets its turn.
             _ => tokio::task::yield_now().await,
         }

@@ -3,7 +3,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::changes::Change;
+use crate::events::EventQuery;
+use crate::events::fixture::Remote;
 use crate::http::stream::hub::BACKLOG;
+use crate::http::stream::missed::{Missed, Piece};
 use crate::http::stream::ring::At;
 
 /// One message of a stream.
@@ -124,6 +127,37 @@ async fn who_comes_back_gets_what_they_missed_once_and_in_order() {
 }
 
 #[tokio::test]
+async fn what_was_missed_is_made_piece_by_piece_when_its_turn_comes() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let last = server.app.events.last_id();
+    let name = |number| AgentName::new(format!("a{number:03}")).expect("a name");
+    let mut agents: Vec<Agent> =
+        (0..300).map(|number| server.agent(name(number).as_str())).collect();
+    (0..300).for_each(|number| server.app.changes.tell(Change::Agent(name(number))));
+    let newest = server.record("so far");
+    server.app.0.hub.reaches(newest).await;
+
+    let page = server.app.events.recent(&EventQuery { limit: 10, ..EventQuery::default() }).await;
+    let mut missed = Missed::new(last, page.events);
+    let mut next = || missed.next(&server.app.0.hub, &server.app.0.world);
+    let mut text = String::new();
+    let mut pieces = 0;
+    while let Piece::Made(bytes) = next() {
+        assert!(bytes.len() < 128 << 10, "{} bytes at once", bytes.len());
+        text.push_str(std::str::from_utf8(&bytes).expect("text"));
+        pieces += 1;
+        // Of those whose turn has not come yet the newest state is told.
+        (pieces == 1).then(|| agents[299].drifts(1));
+    }
+    assert!(pieces > 4, "{pieces} pieces");
+    let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+    assert_eq!(told, [vec!["agent"; 300], vec!["event"]].concat(), "events come last");
+    let drifted = text.lines().filter(|line| line.contains(r#""status":"drifted""#));
+    assert_eq!(drifted.count(), 1);
+}
+
+#[tokio::test]
 async fn who_missed_too_much_is_told_to_begin_anew() {
     let server = Server::start(Setup::default()).await;
     let first = server.record("first");
@@ -197,6 +231,42 @@ async fn who_was_away_while_the_server_was_started_anew_begins_anew() {
     let mut stream = Stream::open(&server, Some(EventId(future))).await;
     assert_eq!(stream.next().await.map(|message| message.event), Some("lagged".into()));
     assert!(stream.next().await.is_none(), "and the stream ends");
+}
+
+#[tokio::test]
+async fn an_id_of_a_former_life_is_known_as_such_whether_or_not_its_events_are_kept() {
+    let store = || Arc::new(MemoryStore::new(MemoryBounds::default()));
+    let kept = store();
+    for (before, after) in [(store(), store()), (kept.clone(), kept)] {
+        let server = Server::start_on(Setup::default(), before).await;
+        let last = server.record("before");
+        server.app.events.flush(Duration::from_secs(30)).await;
+        let server = Server::start_on(Setup::default(), after).await;
+        server.record("after");
+        let mut stream = Stream::open(&server, Some(last)).await;
+        let message = stream.next().await.expect("a message");
+        assert_eq!(message.event, "lagged", "{}", message.data);
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_events_that_only_a_store_that_came_late_knows_of() {
+    let store = Remote::new(true);
+    let mut old = Event::new(EventKind::AgentConnected, Timestamp(0));
+    old.id = EventId(u64::MAX / 2);
+    store.kept.append(&[Arc::new(old.clone())]).await.expect("memory takes everything");
+    let server = Server::start_on(Setup::default(), store.clone()).await;
+    let told = server.record("told");
+    store.away.store(false, Ordering::SeqCst);
+    server.app.events.flush(Duration::from_secs(30)).await;
+    assert_eq!(server.app.events.last_id(), old.id, "the log goes on from there");
+
+    let mut stream = Stream::open(&server, Some(old.id)).await;
+    let message = stream.next().await.expect("a message");
+    assert_eq!((&*message.event, message.id), ("lagged", Some(told.0)));
+    let mut stream = Stream::open(&server, Some(told)).await;
+    server.record("new");
+    assert_eq!(stream.outputs(1).await, ["new"], "and the id that it gave is good");
 }
 
 #[tokio::test]
