@@ -66,11 +66,11 @@ export const waiting = (what) => h("p", { class: "waiting", role: "status" }, `R
 export const command = (text) => h("pre", { class: "command", tabindex: 0, role: "group", "aria-label": "Command" }, text);
 
 /** One event: what, where, why, how it ended; its output unfolds. */
-export function eventLine(event, { withAgent = true } = {}) {
+export function eventLine(event, { withAgent = true, withTask = true } = {}) {
   const tone = eventTone(event);
   const where = [
     withAgent && event.agent && agentLink(event.agent),
-    event.task && taskLink(event.task),
+    withTask && event.task && taskLink(event.task),
     event.step && h("code", null, event.step),
   ].filter(Boolean);
   const why = [

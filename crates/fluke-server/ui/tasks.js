@@ -108,7 +108,7 @@ function draw(task, hosts, history) {
         h("h2", null, count(agents.length, "host")),
         agents.length === 0 && empty("No known host matches", h("p", null, "Its selector asks for other labels than any host has.")),
         agents.length > 0 && hosts(agents, ROW, hostRow, { class: "rows" })),
-      h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render())),
+      h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render({ withTask: false }))),
   ];
 }
 
