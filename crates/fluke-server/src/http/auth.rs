@@ -19,7 +19,8 @@ use super::crowd::Shows;
 use super::origin::{Origin, is_safe_name, origin, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
-use super::{session, sign_in};
+use super::session::{self, is_visible};
+use super::sign_in;
 use crate::events::EventSink;
 pub(super) use pass::{Pass, SignedIn, signed_in};
 
@@ -83,9 +84,8 @@ impl Caller {
                 (format!("via api token #{token} (browser)"), name.as_deref())
             }
         };
-        let visible = |c: &char| !c.is_control();
         let claimed = name.or(claimed).unwrap_or_default();
-        let claimed: String = claimed.chars().filter(visible).take(128).collect();
+        let claimed: String = claimed.chars().filter(|c| is_visible(*c)).take(128).collect();
         match claimed.trim() {
             "" => format!("somebody {way}"),
             claimed => format!("{claimed} {way}"),

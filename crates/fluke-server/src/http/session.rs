@@ -48,8 +48,8 @@ pub struct Session {
 impl Session {
     /// Begins now.
     pub fn begin(name: &str, nonce: Nonce, now: Timestamp) -> Self {
-        let visible = name.trim().chars().filter(|c| !c.is_control());
-        let name: String = visible.take(MAX_NAME).collect();
+        let visible: String = name.chars().filter(|c| is_visible(*c)).collect();
+        let name: String = visible.trim().chars().take(MAX_NAME).collect();
         let name = Some(name).filter(|name| !name.is_empty());
         let begun = seconds(now);
         Self { name, nonce, begun, expires: begun + LIFE.as_secs() }
@@ -105,6 +105,17 @@ impl Session {
         let nonce = u128::from_str_radix(nonce, 16).ok()?.to_be_bytes();
         Some(Self { name, nonce, begun, expires })
     }
+}
+
+/// Whether a character may stand in a name that others read: it has a look or a width of its own,
+/// and does not turn or hide what stands beside it.
+pub fn is_visible(c: char) -> bool {
+    let is_format = matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !is_format
 }
 
 /// Has a browser forget its session.

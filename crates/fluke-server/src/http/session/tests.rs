@@ -65,6 +65,9 @@ fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
 fn names_are_bounded_and_printable() {
     let name = Session::begin(&"x\n\u{1b}".repeat(1000), NONCE, NOON).name.expect("a name");
     assert_eq!(name, "x".repeat(MAX_NAME));
+    let turned = Session::begin("An\u{202e}na\u{200f} \u{2067}Å", NONCE, NOON).name;
+    assert_eq!(turned.as_deref(), Some("Anna Å"));
+    assert_eq!(Session::begin("\u{200b} \u{2028}", NONCE, NOON).name, None);
     let [one, _] = tokens();
     let widest = Session::begin(&"\u{10FFFF}".repeat(1000), NONCE, NOON);
     assert!(Session::read(&widest.sign(&one), &[one], NOON).is_some());
