@@ -24,7 +24,9 @@ pub const WHOLE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const RENEWED_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Characters of a person's name.
 const MAX_NAME: usize = 64;
-const COOKIE: &str = "fluke_session";
+/// By this prefix, browsers take it from this very host alone, and not from one beside it that
+/// shares its domain: nobody can slip theirs under somebody else.
+pub const COOKIE: &str = "__Host-fluke_session";
 const PURPOSE: &str = "fluke browser session";
 /// What is longer was not made here.
 const LONGEST: usize = 1024;

@@ -114,7 +114,7 @@ async fn who_is_known_is_served_beside_strangers_who_ask_for_too_much() {
     };
     spend(Shows::Nothing);
     assert_eq!(server.get("/api/v1/agents").await.status, 429);
-    assert_eq!(status("cookie", "fluke_session=".into()).await, 401);
+    assert_eq!(status("cookie", "__Host-fluke_session=".into()).await, 401);
     assert_eq!(status("authorization", "Bearer wrong".into()).await, 401);
     assert_eq!(status("authorization", "Bearer right".into()).await, 200);
     assert_eq!(status("cookie", cookie.clone()).await, 200);
