@@ -27,7 +27,7 @@ use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -297,7 +297,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 /// Bounds what a request may be, how many come from one address and how many are under way, and
 /// how long each may take to begin to answer.
 async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
-    if auth::from(&request).is_some_and(|from| !app.0.crowd.admits(from, Instant::now())) {
+    if !auth::is_within_share(&app, &request) {
         return Problem::too_many_requests().into_response();
     }
     if let Some(problem) = beyond_bounds(&request) {

@@ -15,9 +15,11 @@ use fluke_model::time::Timestamp;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::App;
+use super::crowd::Shows;
 use super::origin::{Origin, is_safe_name, origin, sent_to};
 use super::problem::Problem;
 use super::serve::Connection;
+use super::session::{self, is_visible};
 use super::sign_in;
 use crate::events::EventSink;
 pub(super) use pass::{Pass, SignedIn, signed_in};
@@ -82,9 +84,8 @@ impl Caller {
                 (format!("via api token #{token} (browser)"), name.as_deref())
             }
         };
-        let visible = |c: &char| !c.is_control();
         let claimed = name.or(claimed).unwrap_or_default();
-        let claimed: String = claimed.chars().filter(visible).take(128).collect();
+        let claimed: String = claimed.chars().filter(|c| is_visible(*c)).take(128).collect();
         match claimed.trim() {
             "" => format!("somebody {way}"),
             claimed => format!("{claimed} {way}"),
@@ -276,6 +277,17 @@ impl Visitor {
         Self { valid, signed_in, now }
     }
 
+    /// What they show, right or wrong.
+    fn shows(&self, headers: &HeaderMap) -> Shows {
+        let is_right = match bearer(headers) {
+            _ if self.valid.is_empty() => return Shows::Nothing,
+            Some(token) => position(&self.valid, token).is_some(),
+            None if session::shown(headers).is_none() => return Shows::Nothing,
+            None => self.signed_in.is_some(),
+        };
+        if is_right { Shows::Right } else { Shows::Wrong }
+    }
+
     /// What their request is decided by.
     pub fn asks<'a>(&self, app: &App, access: Access, request: &'a Request) -> Asked<'a> {
         let (headers, uri) = (request.headers(), request.uri());
@@ -317,6 +329,14 @@ pub(super) async fn guard(
         Err(Refusal::NoToken) if access == Access::Page => sign_in::ask(request.uri()),
         Err(refusal) => refusal.problem().into_response(),
     }
+}
+
+/// Whether the address of a request may make one more of its kind; the local socket always may.
+pub(super) fn is_within_share(app: &App, request: &Request) -> bool {
+    from(request).is_none_or(|from| {
+        let shows = Visitor::of(app, request.headers()).shows(request.headers());
+        app.0.crowd.admits(from, shows, Instant::now())
+    })
 }
 
 /// From where a request came, if over the network.

@@ -2,7 +2,8 @@
 //! nobody else does.
 //!
 //! Many people can stand behind one address (a router, a proxy), so the bounds are wide: two
-//! hundred dashboards that all start at once fit in.
+//! hundred dashboards that all start at once fit in. Those among them who have a token or a session
+//! have a share of their own, which strangers behind the same address cannot spend.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -34,11 +35,29 @@ struct Table {
 
 #[derive(Debug)]
 struct Guest {
-    /// Requests that may come now, as of `at`.
-    left: f64,
-    at: Instant,
+    /// For each of [`Shows`].
+    shares: [Share; 3],
     connections: u32,
     streams: u32,
+}
+
+/// What a request shows for itself: by this the requests of one address are counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// Nothing, or nobody asks for anything.
+    Nothing,
+    /// A token or a session that is not valid: perhaps a guess.
+    Wrong,
+    /// A valid token or session.
+    Right,
+}
+
+/// Requests that may come.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    /// Now, as of `at`.
+    left: f64,
+    at: Instant,
 }
 
 /// What is held, and given back.
@@ -60,9 +79,9 @@ pub struct Held {
 
 impl Crowd {
     /// Whether another request may come from there now.
-    pub fn admits(&self, from: IpAddr, now: Instant) -> bool {
+    pub fn admits(&self, from: IpAddr, shows: Shows, now: Instant) -> bool {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.guest(from, now).is_none_or(|guest| guest.ask(now))
+        table.guest(from, now).is_none_or(|guest| guest.ask(shows, now))
     }
 
     /// Takes one of what an address may hold, if there is one left.
@@ -99,7 +118,7 @@ impl Table {
                 return None;
             }
         }
-        let new = || Guest { left: BURST, at: now, connections: 0, streams: 0 };
+        let new = || Guest { shares: [Share::whole(now); 3], connections: 0, streams: 0 };
         Some(self.guests.entry(from).or_insert_with(new))
     }
 
@@ -112,10 +131,13 @@ impl Table {
     }
 }
 
-impl Guest {
-    fn ask(&mut self, now: Instant) -> bool {
-        self.left = self.left_at(now);
-        self.at = now;
+impl Share {
+    fn whole(now: Instant) -> Self {
+        Self { left: BURST, at: now }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        *self = Self { left: self.left_at(now), at: now };
         let has_one = self.left >= 1.0;
         if has_one {
             self.left -= 1.0;
@@ -127,6 +149,14 @@ impl Guest {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * RATE;
         (self.left + earned).min(BURST)
     }
+}
+
+impl Guest {
+    fn ask(&mut self, shows: Shows, now: Instant) -> bool {
+        // Whoever guesses too often is not told either when the guess was right.
+        let may_know = self.shares[Shows::Wrong as usize].left_at(now) >= 1.0;
+        (shows != Shows::Right || may_know) && self.shares[shows as usize].take(now)
+    }
 
     fn held(&mut self, what: Holding) -> (&mut u32, u32) {
         match what {
@@ -136,7 +166,8 @@ impl Guest {
     }
 
     fn is_as_new(&self, now: Instant) -> bool {
-        self.connections == 0 && self.streams == 0 && self.left_at(now) >= BURST
+        let is_whole = |share: &Share| share.left_at(now) >= BURST;
+        self.connections == 0 && self.streams == 0 && self.shares.iter().all(is_whole)
     }
 }
 

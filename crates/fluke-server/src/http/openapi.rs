@@ -68,7 +68,7 @@ pub(super) fn document(tokens: bool) -> Value {
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",
-                    "name": "fluke_session",
+                    "name": super::session::COOKIE,
                     "description": "Set by signing in with a browser.",
                 },
             },

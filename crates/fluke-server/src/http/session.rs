@@ -24,7 +24,9 @@ pub const WHOLE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const RENEWED_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Characters of a person's name.
 const MAX_NAME: usize = 64;
-const COOKIE: &str = "fluke_session";
+/// By this prefix, browsers take it from this very host alone, and not from one beside it that
+/// shares its domain: nobody can slip theirs under somebody else.
+pub const COOKIE: &str = "__Host-fluke_session";
 const PURPOSE: &str = "fluke browser session";
 /// What is longer was not made here.
 const LONGEST: usize = 1024;
@@ -48,8 +50,8 @@ pub struct Session {
 impl Session {
     /// Begins now.
     pub fn begin(name: &str, nonce: Nonce, now: Timestamp) -> Self {
-        let visible = name.trim().chars().filter(|c| !c.is_control());
-        let name: String = visible.take(MAX_NAME).collect();
+        let visible: String = name.chars().filter(|c| is_visible(*c)).collect();
+        let name: String = visible.trim().chars().take(MAX_NAME).collect();
         let name = Some(name).filter(|name| !name.is_empty());
         let begun = seconds(now);
         Self { name, nonce, begun, expires: begun + LIFE.as_secs() }
@@ -105,6 +107,17 @@ impl Session {
         let nonce = u128::from_str_radix(nonce, 16).ok()?.to_be_bytes();
         Some(Self { name, nonce, begun, expires })
     }
+}
+
+/// Whether a character may stand in a name that others read: it has a look or a width of its own,
+/// and does not turn or hide what stands beside it.
+pub fn is_visible(c: char) -> bool {
+    let is_format = matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !is_format
 }
 
 /// Has a browser forget its session.

@@ -1,6 +1,7 @@
 //! The real program among real remotes: tokens that change, TLS that does not match, Git that
 //! hangs, and secrets that stay where they are.
 
+mod names;
 mod rotation;
 mod secrets;
 mod silence;

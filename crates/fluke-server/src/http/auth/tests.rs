@@ -139,6 +139,9 @@ fn a_change_names_its_cause() {
         (anna(None), None, "somebody via api token #3 (browser)"),
         (Caller::Token(1), Some(" "), "somebody via api token #1"),
         (Caller::Token(1), Some("a\x1b[31m\nb"), "a[31mb via api token #1"),
+        (Caller::Token(1), Some("\u{202e}anna\u{2066}\u{2028}"), "anna via api token #1"),
+        (Caller::Token(1), Some("\u{200b}\u{feff}\u{e0061}"), "somebody via api token #1"),
+        (Caller::Token(1), Some("Åse 王 ☃"), "Åse 王 ☃ via api token #1"),
     ] {
         assert_eq!(caller.describe(claimed), said);
     }

@@ -58,6 +58,7 @@ fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
             assert!(cookie.split("; ").any(|part| part == attribute), "{cookie}");
         }
         assert!(!cookie.contains("Domain"), "{cookie}");
+        assert!(cookie.starts_with("__Host-"), "{cookie}");
     }
 }
 
@@ -65,6 +66,9 @@ fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
 fn names_are_bounded_and_printable() {
     let name = Session::begin(&"x\n\u{1b}".repeat(1000), NONCE, NOON).name.expect("a name");
     assert_eq!(name, "x".repeat(MAX_NAME));
+    let turned = Session::begin("An\u{202e}na\u{200f} \u{2067}Å", NONCE, NOON).name;
+    assert_eq!(turned.as_deref(), Some("Anna Å"));
+    assert_eq!(Session::begin("\u{200b} \u{2028}", NONCE, NOON).name, None);
     let [one, _] = tokens();
     let widest = Session::begin(&"\u{10FFFF}".repeat(1000), NONCE, NOON);
     assert!(Session::read(&widest.sign(&one), &[one], NOON).is_some());
@@ -73,13 +77,16 @@ fn names_are_bounded_and_printable() {
 #[test]
 fn one_cookie_is_ours_and_two_are_nobodys() {
     for (sent, ours) in [
-        (vec!["fluke_session=a"], Some("a")),
-        (vec!["x=1; fluke_session=a ; y=2"], Some("a")),
-        (vec!["x=1", "fluke_session=a=b"], Some("a=b")),
-        (vec!["fluke_session=a; fluke_session=b"], None),
-        (vec!["fluke_session=a", "fluke_session=a"], None),
-        (vec!["FLUKE_SESSION=a; xfluke_session=a"], None),
-        (vec!["fluke_session"], None),
+        (vec!["__Host-fluke_session=a"], Some("a")),
+        (vec!["x=1; __Host-fluke_session=a ; y=2"], Some("a")),
+        (vec!["x=1", "__Host-fluke_session=a=b"], Some("a=b")),
+        (vec!["__Host-fluke_session=a; __Host-fluke_session=b"], None),
+        (vec!["__Host-fluke_session=a", "__Host-fluke_session=a"], None),
+        (vec!["__HOST-FLUKE_SESSION=a; x__Host-fluke_session=a"], None),
+        // A host beside this one, or a page over plain http, can set this and not ours.
+        (vec!["fluke_session=b"], None),
+        (vec!["fluke_session=b; __Host-fluke_session=a"], Some("a")),
+        (vec!["__Host-fluke_session"], None),
         (vec![], None),
     ] {
         let mut headers = HeaderMap::new();

@@ -39,18 +39,19 @@ fn bad_cookies() -> Vec<(&'static str, String)> {
     let good = cookie("right", now);
     let (content, signature) = good.rsplit_once('.').expect("signed");
     let (expires, rest) = content.split_once('.').expect("parts");
-    let expires = expires.trim_start_matches("fluke_session=");
+    let expires = expires.trim_start_matches("__Host-fluke_session=");
     vec![
         ("expired", cookie("right", long_ago)),
         ("of a token that was taken out", cookie("rotated", now)),
         ("of the empty token", cookie("", now)),
-        ("longer life", format!("fluke_session=9{expires}.{rest}.{signature}")),
+        ("longer life", format!("__Host-fluke_session=9{expires}.{rest}.{signature}")),
         ("without a signature", content.to_string()),
         ("with an empty signature", format!("{content}.")),
         ("half a signature", format!("{content}.{}", &signature[..20])),
         ("twice", format!("{good}; {good}")),
         ("under another name", good.replace("fluke_session", "Fluke_Session")),
-        ("the token itself", "fluke_session=right".into()),
+        ("that a host beside this one could set", good.replace("__Host-", "")),
+        ("the token itself", "__Host-fluke_session=right".into()),
     ]
 }
 

@@ -1,7 +1,10 @@
+use std::time::Instant;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::http::crowd::Shows;
 
 async fn raw(server: &Server, request: &str) -> String {
     let address = server.url.trim_start_matches("http://");
@@ -93,12 +96,35 @@ async fn who_asks_for_more_than_their_share_is_told_to_wait_and_the_socket_never
     let server = Server::start(Setup::default()).await;
     let (loopback, now) = ([127, 0, 0, 1].into(), Instant::now() + Duration::from_secs(3600));
     // As if all of it had been asked for in an hour from now: nothing is earned until then.
-    while server.app.0.crowd.admits(loopback, now) {}
+    while server.app.0.crowd.admits(loopback, Shows::Nothing, now) {}
     let answer = server.get("/api/v1/agents").await;
     assert_eq!(answer.problem().0, 429);
     assert_eq!(answer.headers["retry-after"], "1");
     let local = Answer::of(server.local.get("http://localhost/api/v1/agents")).await;
     assert_eq!(local.status, 200);
+}
+
+#[tokio::test]
+async fn who_is_known_is_served_beside_strangers_who_ask_for_too_much() {
+    let server = Server::start(Setup { tokens: &["right"], ..Setup::default() }).await;
+    let cookie = server.sign_in("right", "Anna").await;
+    let (loopback, now) = ([127, 0, 0, 1].into(), Instant::now() + Duration::from_secs(3600));
+    let spend = |shows| while server.app.0.crowd.admits(loopback, shows, now) {};
+    let status = |name: &'static str, value: String| {
+        let request = server.client.get(server.at("/api/v1/agents")).header(name, value);
+        async { Answer::of(request).await.status }
+    };
+    spend(Shows::Nothing);
+    assert_eq!(server.get("/api/v1/agents").await.status, 429);
+    assert_eq!(status("cookie", "__Host-fluke_session=".into()).await, 401);
+    assert_eq!(status("authorization", "Bearer wrong".into()).await, 401);
+    assert_eq!(status("authorization", "Bearer right".into()).await, 200);
+    assert_eq!(status("cookie", cookie.clone()).await, 200);
+    // Whoever guesses without end is told nothing more, right or wrong.
+    spend(Shows::Wrong);
+    assert_eq!(status("authorization", "Bearer wrong".into()).await, 429);
+    assert_eq!(status("authorization", "Bearer right".into()).await, 429);
+    assert_eq!(status("cookie", cookie).await, 429);
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ async fn who_signs_out_is_out_whatever_cookie_they_kept() {
         (303, &"/sign-in".parse().expect("header"))
     );
     let forgotten = answer.headers["set-cookie"].to_str().expect("text");
-    assert!(forgotten.starts_with("fluke_session=; Max-Age=0;"), "{forgotten}");
+    assert!(forgotten.starts_with("__Host-fluke_session=; Max-Age=0;"), "{forgotten}");
     assert_eq!(session(&server, &cookie).await["signed_in"], false);
     let kept = Answer::of(with_cookie(&server, "/api/v1/agents", &cookie)).await;
     assert_eq!(kept.problem().0, 401);

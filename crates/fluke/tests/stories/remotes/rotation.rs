@@ -14,6 +14,8 @@ fn tokens_are_rotated_by_a_signal_and_nobody_is_cut_off() {
     let folder = folder.path();
     let git = git(&repository(folder));
     let server = ServerProgram::start(folder, &(tokens("\"old\"", "\"api-old\"") + &git), &[]);
+    let warned = server.program.says(&["number 1 of api_tokens has fewer than 16 characters"]);
+    assert!(!warned.contains("api-old"), "{warned}");
     let url = format!("grpc://{}", server.grpc);
     let first = agent(folder, "first", &url, "old", &[]);
     server.agents_show(&["first", "in_sync"]);
