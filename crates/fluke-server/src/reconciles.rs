@@ -1,5 +1,7 @@
 //! Manual reconciles: who asked for what, and how far it has come.
 
+mod known;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +18,12 @@ use crate::changes::{Change, Changes};
 use crate::events::EventSink;
 use crate::reconcile::{Approval, Progress, Request};
 use crate::registry::{OrderError, Registry};
+use known::Known;
 
 /// How many are remembered; the oldest finished ones go first.
 const REMEMBERED: usize = 256;
-/// How much of a step's output is kept here, in bytes: its tail. The events have all of it.
-const OUTPUT: usize = 4 * 1024;
-/// How much all of it may come to before finished ones are forgotten for it, in bytes.
-const OUTPUTS: usize = 64 * 1024 * 1024;
+/// How much all of them may come to before finished ones are forgotten for it, in bytes.
+const MEMORY: usize = 64 << 20;
 
 /// Manual reconciles under way, and the last ones that ended.
 pub struct Reconciles {
@@ -30,7 +31,7 @@ pub struct Reconciles {
     events: Arc<dyn EventSink>,
     changes: Changes,
     counter: AtomicU64,
-    known: Mutex<VecDeque<ReconcileProgress>>,
+    known: Mutex<VecDeque<Known>>,
 }
 
 /// Why a manual reconcile was not begun.
@@ -94,8 +95,7 @@ struct Concerned {
 impl Reconciles {
     /// How many are under way.
     pub fn open(&self) -> usize {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().filter(|progress| !progress.done).count()
+        self.known().iter().filter(|known| !known.progress().done).count()
     }
 
     /// Knows of none yet.
@@ -120,35 +120,36 @@ impl Reconciles {
         event.task = task.clone();
         event.agent = only.clone();
         self.events.record(event);
-        let progress = ReconcileProgress {
+        let known = Known::new(ReconcileProgress {
             id: id.clone(),
             scope: request.scope,
             name: request.name.clone(),
             agent: only.filter(|_| task.is_some()),
             by: by.clone(),
-            done: agents.is_empty(),
+            done: false,
             failed: false,
             started: now,
             agents: agents.iter().cloned().map(waiting).collect(),
-        };
-        if progress.done {
-            self.events.record(finish_event(&progress, now));
+        });
+        if known.progress().done {
+            self.events.record(finish_event(known.progress(), now));
         }
-        self.remember(progress);
+        self.remember(known);
         self.changes.tell(Change::Reconcile(id.clone()));
+        let mut refused = Vec::new();
         for agent in agents {
             let (task, approved) = (task.clone(), approved.clone());
             let order = Request { id: id.clone(), by: by.clone(), task, approved };
-            match self.registry.order(agent.as_str(), order) {
-                Ok(()) => {}
-                Err(OrderError::Offline) => {
-                    self.advance(&id, &agent, now, |agent| agent.state = ReconcileState::Offline);
-                }
-                Err(OrderError::TooMany) => {
-                    let error = Some("too many reconciles wait for this agent already".into());
-                    self.note(&id, &agent, Progress::Ended { error }, now);
-                }
+            if let Err(error) = self.registry.order(agent.as_str(), order) {
+                refused.push((agent, error));
             }
+        }
+        if !refused.is_empty() {
+            self.advance(&id, now, |known| {
+                refused
+                    .into_iter()
+                    .fold(false, |over, (agent, error)| over | refuse(known, &agent, error))
+            });
         }
         Ok(ReconcileAccepted { id })
     }
@@ -206,77 +207,54 @@ impl Reconciles {
 
     /// Takes what a machine says of a request that it was handed.
     pub fn note(&self, id: &str, agent: &AgentName, progress: Progress, now: Timestamp) {
-        self.advance(id, agent, now, |agent| match progress {
-            Progress::Checking => agent.state = ReconcileState::Checking,
-            Progress::Applying => agent.state = ReconcileState::Applying,
-            Progress::Step(mut step) => {
-                step.output = step.output.map(tail);
-                let same = |known: &&mut fluke_model::api::ReconcileStep| {
-                    known.task == step.task && known.step == step.step
-                };
-                match agent.steps.iter_mut().find(same) {
-                    Some(known) => *known = step,
-                    None => agent.steps.push(step),
-                }
-            }
-            Progress::Ended { error } => {
-                agent.state = match error {
-                    None => ReconcileState::Done,
-                    Some(_) => ReconcileState::Failed,
-                };
-                agent.error = error;
-            }
-        });
+        self.advance(id, now, |known| known.note(agent, progress));
     }
 
-    fn advance(
-        &self,
-        id: &str,
-        name: &AgentName,
-        now: Timestamp,
-        change: impl FnOnce(&mut ReconcileAgent),
-    ) {
-        let mut known = self.known();
-        let Some(progress) = known.iter_mut().find(|progress| progress.id == id) else { return };
-        if let Some(agent) = progress.agents.iter_mut().find(|agent| agent.name == *name) {
-            change(agent);
-        }
-        let was_done = progress.done;
-        progress.done = progress.agents.iter().all(|agent| is_over(agent.state));
-        progress.failed = progress.agents.iter().any(|agent| agent.state == ReconcileState::Failed);
-        let finished = (progress.done && !was_done).then(|| progress.clone());
-        drop(known);
+    /// Changes one; `change` says whether it is over with that.
+    fn advance(&self, id: &str, now: Timestamp, change: impl FnOnce(&mut Known) -> bool) {
+        let mut all = self.known();
+        // What is under way is among the newest.
+        let Some(known) = all.iter_mut().rev().find(|known| known.progress().id == id) else {
+            return;
+        };
+        let finished = change(known).then(|| finish_event(known.progress(), now));
+        drop(all);
         self.changes.tell(Change::Reconcile(id.to_string()));
-        if let Some(progress) = finished {
-            self.events.record(finish_event(&progress, now));
-        }
+        finished.into_iter().for_each(|event| self.events.record(event));
     }
 
-    fn remember(&self, progress: ReconcileProgress) {
-        let mut known = self.known();
-        while known.iter().map(weight).sum::<usize>() > OUTPUTS
-            && let Some(oldest) = known.iter().position(|progress| progress.done)
+    fn remember(&self, new: Known) {
+        let mut all = self.known();
+        let mut weight = new.weight() + all.iter().map(Known::weight).sum::<usize>();
+        while weight > MEMORY
+            && let Some(oldest) = all.iter().position(|known| known.progress().done)
         {
-            known.remove(oldest);
+            weight -= all.remove(oldest).map_or(0, |known| known.weight());
         }
-        if known.len() >= REMEMBERED {
-            let oldest = known.iter().position(|progress| progress.done).unwrap_or(0);
-            known.remove(oldest);
+        if all.len() >= REMEMBERED {
+            let oldest = all.iter().position(|known| known.progress().done).unwrap_or(0);
+            all.remove(oldest);
         }
-        known.push_back(progress);
+        all.push_back(new);
     }
 
     /// How far a reconcile has come.
     pub fn progress(&self, id: &str) -> Option<ReconcileProgress> {
-        self.known().iter().find(|progress| progress.id == id).cloned()
+        self.told(id, usize::MAX)
+    }
+
+    /// The same; of one that comes to more than `most` bytes, without what its steps printed.
+    pub fn told(&self, id: &str, most: usize) -> Option<ReconcileProgress> {
+        let all = self.known();
+        all.iter().find(|known| known.progress().id == id).map(|known| known.told(most))
     }
 
     /// The ids of all that are remembered.
     pub fn ids(&self) -> Vec<String> {
-        self.known().iter().map(|progress| progress.id.clone()).collect()
+        self.known().iter().map(|known| known.progress().id.clone()).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, VecDeque<ReconcileProgress>> {
+    fn known(&self) -> MutexGuard<'_, VecDeque<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -310,24 +288,15 @@ fn waiting(name: AgentName) -> ReconcileAgent {
     ReconcileAgent { name, state: ReconcileState::Waiting, steps: Vec::new(), error: None }
 }
 
-/// The end of an output, where programs say what went wrong.
-fn tail(mut output: String) -> String {
-    if output.len() > OUTPUT {
-        let start = output.ceil_char_boundary(output.len() - OUTPUT);
-        output.replace_range(..start, "[earlier output is in the events]\n");
-        output.shrink_to_fit();
+/// Notes why an agent did not take a request; true if that was the last thing to come.
+fn refuse(known: &mut Known, agent: &AgentName, error: OrderError) -> bool {
+    match error {
+        OrderError::Offline => known.note_offline(agent),
+        OrderError::TooMany => {
+            let error = Some("too many reconciles wait for this agent already".into());
+            known.note(agent, Progress::Ended { error })
+        }
     }
-    output
-}
-
-/// About how much memory its outputs take.
-fn weight(progress: &ReconcileProgress) -> usize {
-    let steps = progress.agents.iter().flat_map(|agent| &agent.steps);
-    steps.map(|step| step.output.as_ref().map_or(0, String::len)).sum()
-}
-
-fn is_over(state: ReconcileState) -> bool {
-    matches!(state, ReconcileState::Done | ReconcileState::Failed | ReconcileState::Offline)
 }
 
 fn finish_event(progress: &ReconcileProgress, now: Timestamp) -> Event {
@@ -350,13 +319,4 @@ fn finish_event(progress: &ReconcileProgress, now: Timestamp) -> Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_an_output_the_end_is_kept() {
-        assert_eq!(tail("short".into()), "short");
-        let kept = tail(format!("{}é{}", "x".repeat(100), "y".repeat(OUTPUT - 1)));
-        assert_eq!(kept, format!("[earlier output is in the events]\n{}", "y".repeat(OUTPUT - 1)));
-    }
-}
+mod tests;

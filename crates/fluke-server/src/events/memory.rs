@@ -1,6 +1,7 @@
 //! Events in memory: a ring per agent, and one for what concerns no agent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluke_model::event::{Event, EventId};
@@ -9,6 +10,9 @@ use futures_util::future::{BoxFuture, ready};
 
 use super::queue::event_bytes;
 use super::{EventQuery, EventStore, Page, StoreError};
+
+/// A page is of what matches among so many events; the next page goes on from there.
+const MOST_LOOKED_AT: usize = 50_000;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy)]
@@ -112,23 +116,42 @@ impl Rings {
     }
 
     fn page(&self, query: &EventQuery) -> Page {
-        let end = query.before.unwrap_or(EventId(u64::MAX));
-        let wanted = query.limit.saturating_add(1);
-        let matching = |event: &&Arc<Event>| query.matches(event);
-        let events = match &query.agent {
-            None => {
-                let newest_first = self.events.range(..=end).rev().map(|(_, event)| event);
-                newest_first.filter(matching).take(wanted).cloned().collect()
-            }
+        if query.after.zip(query.before).is_some_and(|(after, before)| after >= before) {
+            return Page::default();
+        }
+        let start = query.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let end = query.before.map_or(Bound::Unbounded, Bound::Excluded);
+        match &query.agent {
+            None => look_through(self.events.range((start, end)).rev().map(|(_, it)| it), query),
             agent => {
-                let ring =
-                    self.rings.get(agent).into_iter().flat_map(|ring| ring.range(..=end).rev());
-                let newest_first = ring.filter_map(|id| self.events.get(id));
-                newest_first.filter(matching).take(wanted).cloned().collect()
+                let ring = self.rings.get(agent).into_iter();
+                let ids = ring.flat_map(|ring| ring.range((start, end)).rev());
+                look_through(ids.filter_map(|id| self.events.get(id)), query)
             }
-        };
-        Page::cut(events, query.limit, false)
+        }
     }
+}
+
+/// What matches among events that come newest first; others wait while it looks, so it does not
+/// look at all of them.
+fn look_through<'a>(
+    newest_first: impl Iterator<Item = &'a Arc<Event>>,
+    query: &EventQuery,
+) -> Page {
+    let (mut found, mut last) = (Vec::new(), None);
+    for (looked_at, event) in newest_first.enumerate() {
+        if looked_at == MOST_LOOKED_AT {
+            return Page { events: found, next: last, unreadable: 0 };
+        }
+        last = Some(event.id);
+        if query.matches(event) {
+            found.push(event.clone());
+        }
+        if found.len() > query.limit {
+            break;
+        }
+    }
+    Page::cut(found, query.limit, false)
 }
 
 #[cfg(test)]

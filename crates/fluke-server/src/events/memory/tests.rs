@@ -69,6 +69,40 @@ async fn no_events_are_no_page() {
     assert_eq!(store.query(&everything()).await, Ok(Page::default()));
 }
 
+#[tokio::test]
+async fn one_page_looks_at_so_many_events_and_the_next_goes_on_from_there() {
+    let most = MOST_LOOKED_AT as u64;
+    let bounds = MemoryBounds { events_of_server: usize::MAX, ..MemoryBounds::default() };
+    let mut events: Vec<_> = (2..=most + 1).map(|id| event(id, None)).collect();
+    let mut rare = Event::new(EventKind::CommitRejected, Timestamp(0));
+    rare.id = EventId(1);
+    events.push(Arc::new(rare));
+    let store = filled(bounds, &events).await;
+
+    let query = EventQuery { kind: Some(EventKind::CommitRejected), ..everything() };
+    let page = store.query(&query).await.expect("memory answers");
+    assert_eq!((page.events.len(), page.next), (0, Some(EventId(2))));
+    let next = EventQuery { before: page.next, ..query.clone() };
+    assert_eq!(ids(&store, next).await, [1]);
+
+    // Whoever asks for what is new does not look at what is old.
+    let new = EventQuery { after: Some(EventId(most)), ..query };
+    let page = store.query(&new).await.expect("memory answers");
+    assert_eq!((page.events.len(), page.next), (0, None));
+}
+
+#[tokio::test]
+async fn nothing_is_both_newer_and_older() {
+    let store = filled(MemoryBounds::default(), &[event(1, None), event(2, Some("a"))]).await;
+    for (after, before) in [(1, 1), (2, 1), (5, 3)] {
+        for agent in [None, Some(AgentName::new("a").expect("name"))] {
+            let (after, before) = (Some(EventId(after)), Some(EventId(before)));
+            let query = EventQuery { agent, after, before, ..everything() };
+            assert_eq!(store.query(&query).await, Ok(Page::default()));
+        }
+    }
+}
+
 prop_compose! {
     fn some_event()(agent in 0..4usize, task in 0..3usize, kind in 0..3usize) -> Event {
         let mut event = Event::new(EventKind::ALL[kind], Timestamp(0));

@@ -24,7 +24,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::message::Messages;
+use super::message::{LARGE, Messages};
 use super::pace::Pace;
 use super::ring::{At, Ring};
 use crate::changes::{Change, Changes};
@@ -70,7 +70,7 @@ impl World {
             },
             Topic::Source => messages.add("source", None, &*self.source.borrow()),
             Topic::Reconcile(id) => {
-                if let Some(progress) = self.reconciles.progress(id) {
+                if let Some(progress) = self.reconciles.told(id, LARGE) {
                     messages.add_reconcile(progress);
                 }
             }

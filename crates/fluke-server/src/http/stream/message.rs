@@ -6,7 +6,7 @@ use fluke_model::event::{Event, EventId};
 use serde::Serialize;
 
 /// A reconcile that comes to more than this is told of without what its steps printed.
-const LARGE: usize = 1 << 20;
+pub const LARGE: usize = 1 << 20;
 /// How soon a browser connects again, in milliseconds.
 const RECONNECT: u32 = 2000;
 
