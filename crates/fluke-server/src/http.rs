@@ -11,6 +11,7 @@ mod health;
 mod metrics;
 mod openapi;
 mod origin;
+mod outgoing;
 mod problem;
 mod query;
 mod serve;
@@ -55,6 +56,7 @@ use auth::{Access, ApiTokens};
 use crowd::Crowd;
 use metrics::Answers;
 use openapi::calls;
+use outgoing::UnderWay;
 use problem::Problem;
 use serve::Connection;
 use session::Ended;
@@ -110,6 +112,20 @@ pub struct Parts {
     pub polls: Arc<Polls>,
     /// Where all of it is served.
     pub place: Place,
+    /// For how long clients are waited for.
+    pub patience: Patience,
+}
+
+/// For how long clients are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// That do not read on.
+    pub stall: Duration,
+}
+
+impl Patience {
+    /// Unless said otherwise.
+    pub const USUAL: Self = Self { stall: Duration::from_secs(30) };
 }
 
 /// Where a server is to be found.
@@ -132,6 +148,8 @@ pub struct App(Arc<Shared>);
 struct Shared {
     parts: Parts,
     requests: Arc<Semaphore>,
+    /// For answers that are not read yet.
+    memory: Arc<Semaphore>,
     webhooks: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
@@ -162,6 +180,7 @@ impl App {
             world,
             parts,
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            memory: Arc::new(Semaphore::new(outgoing::MEMORY as usize)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
@@ -303,10 +322,19 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
     if let Some(problem) = beyond_bounds(&request) {
         return problem.into_response();
     }
-    let Ok(_place) = app.0.requests.try_acquire() else {
+    let Ok(place) = app.0.requests.clone().try_acquire_owned() else {
         return Problem::unavailable("too many requests are under way; try again in a second")
             .into_response();
     };
+    let mut response = answered(request, next).await;
+    if response.extensions_mut().remove::<stream::Seated>().is_none() {
+        response.extensions_mut().insert(Arc::new(UnderWay::new(place)));
+    }
+    response
+}
+
+/// The answer of whoever it is for, or why there is none.
+async fn answered(request: Request, next: Next) -> Response {
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(Ok(response)) => response,
@@ -337,6 +365,15 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
     let path = request.uri().path().to_string();
     let takes_gzip = compress::is_asked_for(request.headers());
     let mut response = next.run(request).await;
+    if takes_gzip {
+        response = compress::compressed(response).await;
+    }
+    let under_way = response.extensions_mut().remove::<Arc<UnderWay>>();
+    let mut under_way = under_way.and_then(Arc::into_inner).unwrap_or_default();
+    if !under_way.takes_memory(&app.0.memory, response.body()) {
+        let detail = "large answers that are not read yet take all memory; try again in a second";
+        response = Problem::unavailable(detail).into_response();
+    }
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         // Whatever was added to it on its way stays.
         let (headers, body) = {
@@ -351,7 +388,7 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);
     }
-    if takes_gzip { compress::compressed(response).await } else { response }
+    response.map(|body| outgoing::watched(body, under_way, app.patience.stall))
 }
 
 /// For answers that say nothing else: no page is made of them, and nobody keeps them.

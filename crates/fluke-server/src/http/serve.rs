@@ -26,7 +26,6 @@ const MAX_CONNECTIONS: usize = 2048;
 const MAX_REQUESTS: u32 = 256;
 const MAX_HEADERS: usize = 32 << 10;
 const HEADERS_WITHIN: Duration = Duration::from_secs(15);
-const WRITE_STALL: Duration = Duration::from_secs(30);
 /// For requests that are under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -90,11 +89,11 @@ async fn serve<L: Listener>(
             app.0.complaints.make(from, "it has too many connections open");
             continue;
         }
-        let counted = app.0.connections.clone();
+        let (counted, stall) = (app.0.connections.clone(), app.patience.stall);
         let connection = Connection { peer, from, closing: told.clone() };
         let service = Extension(connection.clone()).layer(router.clone());
         tokio::spawn(async move {
-            converse(io, TowerToHyperService::new(service), connection.closing).await;
+            converse(io, TowerToHyperService::new(service), connection.closing, stall).await;
             drop((place, held, counted));
         });
     }
@@ -108,6 +107,7 @@ async fn converse<Io>(
     io: Io,
     service: TowerToHyperService<axum::middleware::AddExtension<axum::Router, Connection>>,
     mut closing: watch::Receiver<bool>,
+    stall: Duration,
 ) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -124,7 +124,7 @@ async fn converse<Io>(
         .keep_alive_timeout(Duration::from_secs(20))
         .max_concurrent_streams(MAX_REQUESTS)
         .max_header_list_size(MAX_HEADERS as u32);
-    let io = TokioIo::new(Impatient::new(io, HEADERS_WITHIN, WRITE_STALL));
+    let io = TokioIo::new(Impatient::new(io, HEADERS_WITHIN, stall));
     let mut connection = pin!(builder.serve_connection(io, service));
     tokio::select! {
         ended = connection.as_mut() => return trace(ended),

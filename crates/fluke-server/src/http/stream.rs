@@ -14,7 +14,7 @@ pub(super) mod ring;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Extension;
 use axum::body::Body;
@@ -36,7 +36,6 @@ use hub::{Joined, Listening, MOST_MISSED, Place, Topic};
 use message::{Messages, PING, lagged, opening};
 use ring::At;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// So many states go into one piece, when many are sent at once.
 const TOGETHER: usize = 64;
 
@@ -82,7 +81,8 @@ pub(super) async fn serve(
         // Proxies in between must not collect messages before they pass them on.
         ("x-accel-buffering", "no"),
     ];
-    Ok((headers, Body::from_stream(listener.messages())).into_response())
+    let body = Body::from_stream(listener.messages());
+    Ok((headers, Extension(Seated), body).into_response())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Problem> {
@@ -123,6 +123,10 @@ async fn missed(
 
 /// One of all streams that may be open, and one of those of its address.
 type Seat = (OwnedSemaphorePermit, Option<Held>);
+
+/// Marks an answer that has a seat, and takes no other place while it lasts.
+#[derive(Clone)]
+pub(super) struct Seated;
 
 /// One open stream.
 struct Listener {
@@ -170,7 +174,8 @@ impl Listener {
                     }
                 }
                 _ = self.closing.wait_for(|closing| *closing) => return None,
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(PING),
+                // Whoever is asked for nothing in between is taken for somebody who does not read.
+                () = tokio::time::sleep(self.app.patience.stall / 2) => return Some(PING),
             }
         }
     }

@@ -11,6 +11,7 @@ mod resume;
 mod routes;
 mod sign_in;
 mod stream;
+mod unread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,13 +64,15 @@ struct Setup {
     first_wait: Duration,
     /// Whether drift is told to somebody; nobody is at home there.
     alerts: bool,
+    patience: Patience,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let backlog = crate::changes::BACKLOG;
         let first_wait = Duration::from_millis(1);
-        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false }
+        let patience = Patience::USUAL;
+        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false, patience }
     }
 }
 
@@ -113,6 +116,7 @@ impl Server {
             meter: Arc::default(),
             polls: Arc::default(),
             place: Place { socket: Some("/run/fluke/fluke.sock".into()), ..Place::default() },
+            patience: setup.patience,
         });
 
         let dir = tempfile::tempdir().expect("a directory");

@@ -12,6 +12,7 @@ const TOKENS: Setup = Setup {
     backlog: crate::changes::BACKLOG,
     first_wait: Duration::from_millis(1),
     alerts: false,
+    patience: Patience::USUAL,
 };
 
 fn with_cookie(server: &Server, path: &str, cookie: &str) -> reqwest::RequestBuilder {
