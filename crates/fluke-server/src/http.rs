@@ -14,6 +14,7 @@ mod origin;
 mod outgoing;
 mod problem;
 mod query;
+mod room;
 mod serve;
 mod session;
 mod sign_in;
@@ -24,6 +25,7 @@ mod template;
 mod ui;
 mod webhook;
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -40,7 +42,7 @@ use fluke_model::policy::Policy;
 use futures_util::FutureExt;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::alert::Alerter;
 use crate::changes::Changes;
@@ -52,12 +54,13 @@ use crate::registry::Registry;
 use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
-use auth::{Access, ApiTokens};
-use crowd::Crowd;
+use auth::{Access, ApiTokens, Peer};
+use crowd::{Crowd, Held, Holding};
 use metrics::Answers;
 use openapi::calls;
 use outgoing::UnderWay;
 use problem::Problem;
+use room::Room;
 use serve::Connection;
 use session::Ended;
 use stream::hub::{Hub, World};
@@ -65,13 +68,17 @@ use stream::hub::{Hub, World};
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
 
-/// Requests that are answered at the same time, streams aside.
+/// Requests over the network that are answered at the same time, streams aside.
 const MAX_REQUESTS: usize = 512;
+/// The same of the local socket, of requests and of streams.
+const MAX_LOCAL: usize = 128;
 /// Pushes that are read at the same time: anybody may send a body, and a large one.
-const MAX_WEBHOOKS: usize = 16;
+const MAX_WEBHOOKS: usize = 32;
+/// Forms of people who sign in that are read at the same time.
+const MAX_FORMS: usize = 64;
 /// Calls with wrong tokens that wait for their answer: they must not take the others' places.
 const MAX_WAITING: usize = 128;
-/// Live streams at the same time.
+/// Live streams over the network at the same time.
 const MAX_STREAMS: usize = 1024;
 /// Of path and query together.
 const MAX_URI: usize = 8 << 10;
@@ -147,17 +154,16 @@ pub struct App(Arc<Shared>);
 
 struct Shared {
     parts: Parts,
-    requests: Arc<Semaphore>,
-    /// For answers that are not read yet.
-    memory: Arc<Semaphore>,
+    network: Room,
+    local: Room,
     webhooks: Semaphore,
+    forms: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
     /// What every address has taken.
     crowd: Crowd,
     /// Sessions that were signed out.
     ended: Ended,
-    streams: Arc<Semaphore>,
     world: World,
     hub: Hub,
     answers: Answers,
@@ -179,18 +185,42 @@ impl App {
             hub: Hub::start(world.clone(), &parts.changes),
             world,
             parts,
-            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
-            memory: Arc::new(Semaphore::new(outgoing::MEMORY as usize)),
+            network: Room::new(MAX_REQUESTS, MAX_STREAMS),
+            local: Room::new(MAX_LOCAL, MAX_LOCAL),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
+            forms: Semaphore::new(MAX_FORMS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
             crowd: Crowd::default(),
             ended: Ended::default(),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Answers::default(),
             connections: Arc::default(),
             started: SystemTime::now(),
         }))
+    }
+
+    /// What those share who came in the same way.
+    fn room(&self, peer: Peer) -> &Room {
+        match peer {
+            Peer::Tcp => &self.0.network,
+            Peer::Socket { .. } => &self.0.local,
+        }
+    }
+
+    /// One of what an address may hold, if there is one left; the local socket is no address.
+    fn hold(&self, from: Option<IpAddr>, what: Holding) -> Result<Option<Held>, TooMuch> {
+        let hold = |from| self.0.crowd.hold(from, what, Instant::now()).ok_or(TooMuch);
+        from.map(hold).transpose()
+    }
+
+    /// A place to read a body that anybody may send, among those and of that address.
+    fn read_of<'a>(
+        &self,
+        from: Option<IpAddr>,
+        places: &'a Semaphore,
+    ) -> Result<(SemaphorePermit<'a>, Option<Held>), TooMuch> {
+        let place = places.try_acquire().map_err(|_| TooMuch)?;
+        Ok((place, self.hold(from, Holding::Body)?))
     }
 
     /// How many connections are open.
@@ -205,6 +235,10 @@ impl Deref for App {
         &self.0.parts
     }
 }
+
+/// There is no place left.
+#[derive(Debug)]
+struct TooMuch;
 
 /// One thing that is served.
 pub(crate) struct Route {
@@ -251,7 +285,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session))
         .says(calls::session),
     route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
-    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)).says(calls::healthz),
+    route(GET, health::ALIVE, Access::Open, |method| on(method, health::alive))
+        .says(calls::healthz),
     route(GET, "/readyz", Access::Open, |method| on(method, health::ready)).says(calls::readyz),
     route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)).says(calls::metrics),
     route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive))
@@ -322,15 +357,30 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
     if let Some(problem) = beyond_bounds(&request) {
         return problem.into_response();
     }
-    let Ok(place) = app.0.requests.clone().try_acquire_owned() else {
-        return Problem::unavailable("too many requests are under way; try again in a second")
-            .into_response();
+    // Whether the server lives is said however much there is to do.
+    if request.uri().path() == health::ALIVE {
+        return answered(request, next).await;
+    }
+    let under_way = match place_for(&app, &request) {
+        Ok(under_way) => under_way,
+        Err(full) => return full.into_response(),
     };
     let mut response = answered(request, next).await;
     if response.extensions_mut().remove::<stream::Seated>().is_none() {
-        response.extensions_mut().insert(Arc::new(UnderWay::new(place)));
+        response.extensions_mut().insert(Arc::new(under_way));
     }
     response
+}
+
+fn place_for(app: &App, request: &Request) -> Result<UnderWay, Problem> {
+    let Ok(place) = app.room(auth::peer(request)).requests.clone().try_acquire_owned() else {
+        return Err(Problem::unavailable("too many requests are under way; try again in a second"));
+    };
+    let Ok(held) = app.hold(auth::from(request), Holding::Request) else {
+        let detail = "too many requests of your address are under way; try again in a second";
+        return Err(Problem::unavailable(detail));
+    };
+    Ok(UnderWay::new(place, held))
 }
 
 /// The answer of whoever it is for, or why there is none.
@@ -363,6 +413,7 @@ fn beyond_bounds(request: &Request) -> Option<Problem> {
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
+    let peer = auth::peer(&request);
     let takes_gzip = compress::is_asked_for(request.headers());
     let mut response = next.run(request).await;
     if takes_gzip {
@@ -370,7 +421,7 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
     }
     let under_way = response.extensions_mut().remove::<Arc<UnderWay>>();
     let mut under_way = under_way.and_then(Arc::into_inner).unwrap_or_default();
-    if !under_way.takes_memory(&app.0.memory, response.body()) {
+    if !under_way.takes_memory(&app.room(peer).memory, response.body()) {
         let detail = "large answers that are not read yet take all memory; try again in a second";
         response = Problem::unavailable(detail).into_response();
     }

@@ -343,13 +343,17 @@ fn asked<'a>(
         }
         (None, None) => Shown::Nothing,
     };
-    // A request without a known origin is treated as coming from the network.
-    let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
+    let peer = peer(request);
     // With TLS, a browser would not have accepted the certificate for a stranger's name.
     let is_proven = app.place.tls && peer == Peer::Tcp;
     let name = sent_to(headers, uri).unwrap_or_default();
     let strange_name = !is_proven && !is_safe_name(name, &app.place.names);
     Asked { access, peer, shown, origin: origin(headers, uri), strange_name }
+}
+
+/// How a request came in; one of which it is not known is treated as coming from the network.
+pub(super) fn peer(request: &Request) -> Peer {
+    request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer)
 }
 
 /// From where a request came, if over the network.

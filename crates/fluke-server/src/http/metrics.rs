@@ -15,7 +15,7 @@ use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
 use http::{StatusCode, header};
 
-use super::{App, MAX_STREAMS};
+use super::App;
 use crate::meter::{Counter, EXECUTORS, Refused};
 use page::Page;
 
@@ -196,5 +196,5 @@ fn requests(app: &App, page: &mut Page) {
     page.gauge("fluke_http_connections", "Connections of people and programs that are open.");
     page.value(app.connections() as u64);
     page.gauge("fluke_http_streams", "Live streams that are open.");
-    page.value((MAX_STREAMS - app.0.streams.available_permits()) as u64);
+    page.value((app.0.network.open_streams() + app.0.local.open_streams()) as u64);
 }

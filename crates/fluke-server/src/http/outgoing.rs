@@ -17,6 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::crowd::Held;
+
 /// So much is handed on at once.
 const PIECE: usize = 16 << 10;
 /// The last piece leaves our hands before anybody has read it, and is all that is left unwatched.
@@ -32,12 +34,14 @@ pub(super) const MEMORY: u32 = 4096;
 pub(super) struct UnderWay {
     /// One of all requests that may be under way.
     _place: Option<OwnedSemaphorePermit>,
+    /// One of those of its address.
+    _held: Option<Held>,
     _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl UnderWay {
-    pub fn new(place: OwnedSemaphorePermit) -> Self {
-        Self { _place: Some(place), _memory: None }
+    pub fn new(place: OwnedSemaphorePermit, held: Option<Held>) -> Self {
+        Self { _place: Some(place), _held: held, _memory: None }
     }
 
     /// Takes the memory of an answer out of a budget; says whether there was enough left.

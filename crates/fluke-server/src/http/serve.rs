@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Extension;
 use axum::serve::Listener;
@@ -84,11 +84,12 @@ async fn serve<L: Listener>(
             () = &mut shutdown => break,
         };
         let (peer, from) = peer(&io, &address);
-        let held = from.map(|from| app.0.crowd.hold(from, Holding::Connection, Instant::now()));
-        if let (Some(from), Some(None)) = (from, &held) {
-            app.0.complaints.make(from, "it has too many connections open");
+        let Ok(held) = app.hold(from, Holding::Connection) else {
+            from.into_iter().for_each(|from| {
+                app.0.complaints.make(from, "it has too many connections open");
+            });
             continue;
-        }
+        };
         let (counted, stall) = (app.0.connections.clone(), app.patience.stall);
         let connection = Connection { peer, from, closing: told.clone() };
         let service = Extension(connection.clone()).layer(router.clone());

@@ -14,7 +14,6 @@ pub(super) mod ring;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::body::Body;
@@ -48,15 +47,14 @@ pub(super) async fn serve(
 ) -> Result<Response, Problem> {
     query::nothing(&uri)?;
     let resume = last_event_id(&headers)?;
-    let Ok(seat) = app.0.streams.clone().try_acquire_owned() else {
+    let Ok(seat) = app.room(connection.peer).streams.clone().try_acquire_owned() else {
         return Err(Problem::unavailable("too many streams are open; close one, or poll"));
     };
-    let held = connection.from.map(|from| app.0.crowd.hold(from, Holding::Stream, Instant::now()));
-    if let Some(None) = held {
+    let Ok(held) = app.hold(connection.from, Holding::Stream) else {
         let detail = "too many streams are open from your address; close one, or poll";
         return Err(Problem::unavailable(detail));
-    }
-    let seat = (seat, held.flatten());
+    };
+    let seat = (seat, held);
     if let Some(after) = resume.filter(|after| *after <= app.events.last_id()) {
         // It may have been learnt of otherwise, a moment before the hub did.
         app.0.hub.reaches(after).await;

@@ -7,7 +7,7 @@ use super::*;
 const STALL: Duration = Duration::from_secs(30);
 
 fn place(places: &Arc<Semaphore>) -> UnderWay {
-    UnderWay::new(places.clone().try_acquire_owned().expect("a place"))
+    UnderWay::new(places.clone().try_acquire_owned().expect("a place"), None)
 }
 
 async fn next(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {

@@ -61,11 +61,23 @@ async fn nonsense_is_answered_and_ends_there() {
 #[tokio::test]
 async fn more_requests_than_there_are_places_are_told_to_come_back() {
     let server = Server::start(Setup::default()).await;
-    let all = server.app.0.requests.clone().acquire_many_owned(MAX_REQUESTS as u32);
+    let all = server.app.0.network.requests.clone().acquire_many_owned(MAX_REQUESTS as u32);
     let held = all.await.expect("places");
     let answer = server.get("/api/v1/agents").await;
     assert_eq!(answer.problem().0, 503);
     assert_eq!(answer.headers["retry-after"], "1");
+    drop(held);
+    assert_eq!(server.get("/api/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_address_cannot_have_all_places() {
+    let server = Server::start(Setup::default()).await;
+    let (crowd, from, what) = (&server.app.0.crowd, [127, 0, 0, 1].into(), Holding::Request);
+    let hold = |_| crowd.hold(from, what, Instant::now());
+    let held: Vec<_> = (0..what.most()).map(hold).collect();
+    let (status, why) = server.get("/api/v1/agents").await.problem();
+    assert_eq!((status, why.contains("of your address")), (503, true), "{why}");
     drop(held);
     assert_eq!(server.get("/api/v1/agents").await.status, 200);
 }
@@ -103,18 +115,18 @@ async fn who_asks_for_more_than_their_share_is_told_to_wait_and_the_socket_never
 
 #[tokio::test]
 async fn one_address_cannot_have_all_streams_nor_all_connections() {
-    use crate::http::crowd::{Holding, MAX_CONNECTIONS, MAX_STREAMS};
     let server = Server::start(Setup::default()).await;
     let (crowd, from, now) = (&server.app.0.crowd, [127, 0, 0, 1].into(), Instant::now());
-    let hold = |what, most| (0..most).map(|_| crowd.hold(from, what, now)).collect::<Vec<_>>();
-    let streams = hold(Holding::Stream, MAX_STREAMS);
+    let hold =
+        |what: Holding| (0..what.most()).map(|_| crowd.hold(from, what, now)).collect::<Vec<_>>();
+    let streams = hold(Holding::Stream);
     let (status, why) = server.get("/api/v1/stream").await.problem();
     assert_eq!((status, why.contains("from your address")), (503, true), "{why}");
     drop(streams);
     let stream = server.client.get(server.at("/api/v1/stream")).send().await.expect("an answer");
     assert_eq!(stream.status(), 200);
 
-    let connections = hold(Holding::Connection, MAX_CONNECTIONS);
+    let connections = hold(Holding::Connection);
     let answer =
         raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert_eq!(answer, "", "one too many");

@@ -68,11 +68,11 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn requests_under_way(server: &Server) -> usize {
-    MAX_REQUESTS - server.app.0.requests.available_permits()
+    MAX_REQUESTS - server.app.0.network.requests.available_permits()
 }
 
 fn streams_open(server: &Server) -> usize {
-    MAX_STREAMS - server.app.0.streams.available_permits()
+    server.app.0.network.open_streams()
 }
 
 #[tokio::test]
@@ -126,5 +126,54 @@ async fn a_stream_that_is_read_stays_though_nothing_happens() {
     while !heard.contains("news") {
         let data = body.data().await.expect("it goes on").expect("a message");
         heard.push_str(&String::from_utf8_lossy(&data));
+    }
+}
+
+/// The `sign-in` calls of a stranger who begins a form and never ends it.
+async fn begin_forms(server: &Server, connections: usize) -> Vec<impl Sized> {
+    let mut held = Vec::new();
+    for _ in 0..connections {
+        let mut sloth = Sloth::connect(server, 1 << 16).await;
+        for path in ["/sign-in", "/webhooks/git"].repeat(100) {
+            held.push((None, Some(sloth.ask(Method::POST, path, true).await)));
+        }
+        // Answered behind all of them.
+        assert_eq!(sloth.get("/healthz").await.status(), 200);
+        held.push((Some(sloth), None));
+    }
+    held
+}
+
+#[tokio::test]
+async fn a_stranger_who_begins_a_thousand_forms_keeps_nobody_out() {
+    let setup = Setup { tokens: &["right"], secret: Some("s3cret"), ..Setup::default() };
+    let server = Server::start(setup).await;
+    let held = begin_forms(&server, 5).await;
+    let reads = requests_under_way(&server);
+    assert!((1..=Holding::Body.most() as usize).contains(&reads), "{reads} bodies are awaited");
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let agents = server.client.get(server.at("/api/v1/agents")).bearer_auth("right");
+    assert_eq!(Answer::of(agents).await.status, 200);
+    let form = [("token", "right")];
+    let (status, why) =
+        server.send_form("/sign-in", &form, &[("origin", &server.url)]).await.problem();
+    assert_eq!((status, why.contains("too many sign in")), (503, true), "{why}");
+    drop(held);
+    until("the bodies are given up", || requests_under_way(&server) == 0).await;
+    server.sign_in("right", "Ada").await;
+}
+
+#[tokio::test]
+async fn a_network_that_is_full_keeps_nobody_out_at_the_socket() {
+    let server = Server::start(Setup::default()).await;
+    let Room { requests, streams, memory, .. } = &server.app.0.network;
+    for places in [requests, streams, memory] {
+        places.forget_permits(usize::MAX >> 3);
+    }
+    assert_eq!(server.get("/api/v1/agents").await.problem().0, 503);
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let local = |path: &str| server.local.get(format!("http://localhost{path}")).send();
+    for path in ["/api/v1/agents", "/api/v1/stream", "/healthz"] {
+        assert_eq!(local(path).await.expect("an answer").status(), 200, "{path}");
     }
 }
