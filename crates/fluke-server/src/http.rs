@@ -8,6 +8,7 @@ pub mod auth;
 mod compress;
 pub(crate) mod crowd;
 mod health;
+mod idle;
 mod metrics;
 mod openapi;
 mod origin;
@@ -128,11 +129,16 @@ pub struct Parts {
 pub struct Patience {
     /// That do not read on.
     pub stall: Duration,
+    /// That have nothing to ask.
+    pub idle: Duration,
+    /// So many connections there may be, per listener, until those that are idle have to go.
+    pub connections: usize,
 }
 
 impl Patience {
     /// Unless said otherwise.
-    pub const USUAL: Self = Self { stall: Duration::from_secs(30) };
+    pub const USUAL: Self =
+        Self { stall: Duration::from_secs(30), idle: Duration::from_secs(60), connections: 2048 };
 }
 
 /// Where a server is to be found.
@@ -414,6 +420,7 @@ fn beyond_bounds(request: &Request) -> Option<Problem> {
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
     let peer = auth::peer(&request);
+    let busy = request.extensions().get::<Connection>().map(|from| from.usage.begin());
     let takes_gzip = compress::is_asked_for(request.headers());
     let mut response = next.run(request).await;
     if takes_gzip {
@@ -421,6 +428,7 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
     }
     let under_way = response.extensions_mut().remove::<Arc<UnderWay>>();
     let mut under_way = under_way.and_then(Arc::into_inner).unwrap_or_default();
+    under_way.busy = busy;
     if !under_way.takes_memory(&app.room(peer).memory, response.body()) {
         let detail = "large answers that are not read yet take all memory; try again in a second";
         response = Problem::unavailable(detail).into_response();

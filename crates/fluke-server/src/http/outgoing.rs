@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::crowd::Held;
+use super::idle::Busy;
 
 /// So much is handed on at once.
 const PIECE: usize = 16 << 10;
@@ -37,11 +38,13 @@ pub(super) struct UnderWay {
     /// One of those of its address.
     _held: Option<Held>,
     _memory: Option<OwnedSemaphorePermit>,
+    /// Its connection is not idle.
+    pub busy: Option<Busy>,
 }
 
 impl UnderWay {
     pub fn new(place: OwnedSemaphorePermit, held: Option<Held>) -> Self {
-        Self { _place: Some(place), _held: held, _memory: None }
+        Self { _place: Some(place), _held: held, ..Self::default() }
     }
 
     /// Takes the memory of an answer out of a budget; says whether there was enough left.
@@ -64,7 +67,7 @@ pub(super) fn watched(body: Body, under_way: UnderWay, stall: Duration) -> Body 
     if body.is_end_stream() {
         return body;
     }
-    let open = Open { body, rest: Bytes::new(), asked: Instant::now(), _under_way: under_way };
+    let open = Open { body, rest: Bytes::new(), asked: Instant::now(), under_way };
     let open = Shared(Arc::new(Mutex::new(Some(open))));
     let watcher = tokio::spawn(end_when_unread(open.clone(), stall)).abort_handle();
     Body::new(Outgoing { open, watcher })
@@ -86,7 +89,7 @@ struct Open {
     rest: Bytes,
     /// When more was last asked for.
     asked: Instant,
-    _under_way: UnderWay,
+    under_way: UnderWay,
 }
 
 async fn end_when_unread(open: Shared, stall: Duration) {
@@ -97,7 +100,8 @@ async fn end_when_unread(open: Shared, stall: Duration) {
         let Some(asked) = open.as_ref().map(|open| open.asked) else { return };
         until = asked + stall;
         if until <= Instant::now() {
-            *open = None;
+            let unread = open.take().and_then(|open| open.under_way.busy);
+            unread.iter().for_each(Busy::was_unread);
             return;
         }
     }

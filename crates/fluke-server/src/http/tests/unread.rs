@@ -55,7 +55,7 @@ impl Sloth {
 }
 
 fn impatient() -> Setup {
-    Setup { patience: Patience { stall: STALL }, ..Setup::default() }
+    Setup { patience: Patience { stall: STALL, ..Patience::USUAL }, ..Setup::default() }
 }
 
 /// Waits until it is so; fails loudly if it never is.
@@ -176,4 +176,37 @@ async fn a_network_that_is_full_keeps_nobody_out_at_the_socket() {
     for path in ["/api/v1/agents", "/api/v1/stream", "/healthz"] {
         assert_eq!(local(path).await.expect("an answer").status(), 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_over_which_nothing_is_asked_ends() {
+    let patience = Patience { idle: Duration::from_millis(200), ..Patience::USUAL };
+    let server = Server::start(Setup { patience, ..Setup::default() }).await;
+    let mut quiet = Sloth::connect(&server, 1 << 16).await;
+    assert_eq!(quiet.get("/healthz").await.status(), 200);
+    let mut listens = Sloth::connect(&server, 1 << 16).await;
+    let mut stream = listens.get("/api/v1/stream").await.into_body();
+    until("the idle one is gone", || server.app.connections() == 1).await;
+    server.record("still there");
+    let mut heard = String::new();
+    while !heard.contains("still there") {
+        let data = stream.data().await.expect("it goes on").expect("a message");
+        heard.push_str(&String::from_utf8_lossy(&data));
+    }
+}
+
+#[tokio::test]
+async fn when_all_connections_are_taken_the_idle_ones_make_room() {
+    let patience = Patience { connections: 3, ..Patience::USUAL };
+    let server = Server::start(Setup { patience, ..Setup::default() }).await;
+    let mut listens = Sloth::connect(&server, 1 << 16).await;
+    let _stream = listens.get("/api/v1/stream").await.into_body();
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        let mut sloth = Sloth::connect(&server, 1 << 16).await;
+        assert_eq!(sloth.get("/healthz").await.status(), 200);
+        idle.push(sloth);
+    }
+    assert_eq!(server.get("/healthz").await.status, 200);
+    assert_eq!(listens.get("/healthz").await.status(), 200, "who is busy stays");
 }
