@@ -380,11 +380,11 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
 
 fn place_for(app: &App, request: &Request) -> Result<UnderWay, Problem> {
     let Ok(place) = app.room(auth::peer(request)).requests.clone().try_acquire_owned() else {
-        return Err(Problem::unavailable("too many requests are under way; try again in a second"));
+        return Err(Problem::busy("too many requests are under way; try again in a second"));
     };
     let Ok(held) = app.hold(auth::from(request), Holding::Request) else {
         let detail = "too many requests of your address are under way; try again in a second";
-        return Err(Problem::unavailable(detail));
+        return Err(Problem::busy(detail));
     };
     Ok(UnderWay::new(place, held))
 }
@@ -431,9 +431,11 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
     under_way.busy = busy;
     if !under_way.takes_memory(&app.room(peer).memory, response.body()) {
         let detail = "large answers that are not read yet take all memory; try again in a second";
-        response = Problem::unavailable(detail).into_response();
+        response = Problem::busy(detail).into_response();
     }
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+    let problem = response.extensions_mut().remove::<Problem>();
+    app.0.answers.count(response.status(), problem.as_ref().map(Problem::sort));
+    if let Some(problem) = problem {
         // Whatever was added to it on its way stays.
         let (headers, body) = {
             let (parts, body) = problem.answer(&path).into_parts();
@@ -442,7 +444,6 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
         *response.body_mut() = body;
         response.headers_mut().extend(headers);
     }
-    app.0.answers.count(response.status());
     for (name, value) in SECURITY_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);

@@ -397,7 +397,7 @@ pub(super) async fn slow_down(app: &App, from: Option<IpAddr>) -> Result<Problem
     }
     let Ok(_place) = app.0.waiting.try_acquire() else {
         let detail = "too many calls with wrong tokens; try again in a second";
-        return Err(Problem::unavailable(detail));
+        return Err(Problem::busy(detail));
     };
     tokio::time::sleep(strike.wait).await;
     Ok(Refusal::WrongToken.problem())

@@ -16,6 +16,7 @@ use fluke_model::time::Timestamp;
 use http::{StatusCode, header};
 
 use super::App;
+use super::problem::Sort;
 use crate::meter::{Counter, EXECUTORS, Refused};
 use page::Page;
 
@@ -49,8 +50,12 @@ const REFUSALS: [(&str, &[StatusCode]); 5] = [
 const PUSHES: [&str; 3] = ["polled", "ignored", "refused"];
 
 impl Answers {
-    pub fn count(&self, status: StatusCode) {
+    pub fn count(&self, status: StatusCode, problem: Option<Sort>) {
         self.classes[usize::from(status.as_u16() / 100).min(5)].add_one();
+        if problem == Some(Sort::Unavailable) {
+            // Not for the load: no commit is in force, or the event store is away.
+            return;
+        }
         let refused = REFUSALS.iter().zip(&self.refused).find(|(it, _)| it.1.contains(&status));
         refused.into_iter().for_each(|(_, count)| count.add_one());
     }

@@ -124,7 +124,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     let (parts, body) = request.into_parts();
     let form = {
         let Ok(_place) = app.read_of(from, &app.0.forms) else {
-            return Err(Problem::unavailable("too many sign in at once; try again in a second"));
+            return Err(Problem::busy("too many sign in at once; try again in a second"));
         };
         Form::read(&parts.headers, body).await?
     };

@@ -48,11 +48,11 @@ pub(super) async fn serve(
     query::nothing(&uri)?;
     let resume = last_event_id(&headers)?;
     let Ok(seat) = app.room(connection.peer).streams.clone().try_acquire_owned() else {
-        return Err(Problem::unavailable("too many streams are open; close one, or poll"));
+        return Err(Problem::busy("too many streams are open; close one, or poll"));
     };
     let Ok(held) = app.hold(connection.from, Holding::Stream) else {
         let detail = "too many streams are open from your address; close one, or poll";
-        return Err(Problem::unavailable(detail));
+        return Err(Problem::busy(detail));
     };
     let seat = (seat, held);
     if let Some(after) = resume.filter(|after| *after <= app.events.last_id()) {

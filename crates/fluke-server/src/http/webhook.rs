@@ -30,7 +30,7 @@ pub(super) async fn receive(
     body: Body,
 ) -> Result<Response, Problem> {
     let Ok(_place) = app.read_of(connection.from, &app.0.webhooks) else {
-        return Err(Problem::unavailable("too many pushes at once; send it again in a second"));
+        return Err(Problem::busy("too many pushes at once; send it again in a second"));
     };
     let body = read_body(body, MAX_BODY).await?;
     let webhook = webhook::verify(&headers, &body, app.webhook_secret.as_deref());
