@@ -16,7 +16,8 @@ use fluke_model::time::Timestamp;
 use http::{StatusCode, header};
 
 use super::App;
-use super::problem::Sort;
+use super::api::apart;
+use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
 use page::Page;
 
@@ -61,9 +62,10 @@ impl Answers {
     }
 }
 
-pub(super) async fn serve(State(app): State<App>) -> Response {
+pub(super) async fn serve(State(app): State<App>) -> Result<Response, Problem> {
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    ([kind], collect(&app, Timestamp::from(SystemTime::now()))).into_response()
+    let page = |app: &App| collect(app, Timestamp::from(SystemTime::now()));
+    apart(app, move |app| Ok(([kind], page(app)).into_response())).await
 }
 
 pub(super) fn collect(app: &App, now: Timestamp) -> String {

@@ -135,3 +135,32 @@ async fn one_address_cannot_have_all_streams_nor_all_connections() {
         raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
+
+#[tokio::test]
+async fn answers_about_the_whole_fleet_wait_for_each_other_and_nobody_else_does() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let overviews = server.app.0.overviews.clone();
+    let all = overviews.acquire_many_owned(MAX_OVERVIEWS as u32).await.expect("places");
+    let paths = ["/api/v1/agents", "/api/v1/tasks", "/api/v1/tasks/certs", "/api/v1/drift"];
+    let mut waiting = tokio::task::JoinSet::new();
+    for path in paths.into_iter().chain(["/metrics"]) {
+        let request = server.client.get(server.at(path));
+        waiting.spawn(async { Answer::of(request).await.status });
+    }
+    let under_way = || MAX_REQUESTS - server.app.0.network.requests.available_permits();
+    super::unread::until("all of them wait", || under_way() == 5).await;
+    assert_eq!(server.get("/api/v1/source").await.status, 200);
+    assert!(waiting.try_join_next().is_none());
+    drop(all);
+    assert_eq!(waiting.join_all().await, [200; 5]);
+}
+
+#[tokio::test]
+async fn only_so_many_labels_are_looked_for() {
+    let server = Server::start(Setup::default()).await;
+    let of = |labels: usize| format!("/api/v1/agents?{}", "label=role=web&".repeat(labels));
+    assert_eq!(server.get(&of(64)).await.status, 200);
+    let (status, why) = server.get(&of(65)).await.problem();
+    assert_eq!((status, &*why), (400, "`label` is given more than 64 times"));
+}
