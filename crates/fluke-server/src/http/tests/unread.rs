@@ -9,6 +9,8 @@ use super::*;
 /// Long enough for a request, and short enough to wait for.
 const STALL: Duration = Duration::from_millis(500);
 
+const DEADLINE: Duration = Duration::from_secs(30);
+
 /// A connection on which every answer has room for `window` bytes.
 pub(super) struct Sloth {
     client: SendRequest<Bytes>,
@@ -50,7 +52,9 @@ impl Sloth {
 
     /// Asks, and waits until the answer begins.
     pub async fn get(&mut self, path: &str) -> http::Response<h2::RecvStream> {
-        self.ask(Method::GET, path, false).await.0.await.expect("an answer")
+        let answer = async { self.ask(Method::GET, path, false).await.0.await };
+        let answer = tokio::time::timeout(DEADLINE, answer).await.expect("an answer in time");
+        answer.expect("an answer")
     }
 }
 
@@ -60,9 +64,9 @@ fn impatient() -> Setup {
 
 /// Waits until it is so; fails loudly if it never is.
 pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     while !is_so() {
-        assert!(Instant::now() < deadline, "not in half a minute: {what}");
+        assert!(Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
