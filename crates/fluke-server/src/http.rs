@@ -8,11 +8,14 @@ pub mod auth;
 mod compress;
 pub(crate) mod crowd;
 mod health;
+mod idle;
 mod metrics;
 mod openapi;
 mod origin;
+mod outgoing;
 mod problem;
 mod query;
+mod room;
 mod serve;
 mod session;
 mod sign_in;
@@ -23,11 +26,12 @@ mod template;
 mod ui;
 mod webhook;
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -39,7 +43,7 @@ use fluke_model::policy::Policy;
 use futures_util::FutureExt;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::alert::Alerter;
 use crate::changes::Changes;
@@ -51,11 +55,13 @@ use crate::registry::Registry;
 use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
-use auth::{Access, ApiTokens};
-use crowd::Crowd;
+use auth::{Access, ApiTokens, Peer};
+use crowd::{Crowd, Held, Holding};
 use metrics::Answers;
 use openapi::calls;
+use outgoing::UnderWay;
 use problem::Problem;
+use room::Room;
 use serve::Connection;
 use session::Ended;
 use stream::hub::{Hub, World};
@@ -63,13 +69,19 @@ use stream::hub::{Hub, World};
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
 
-/// Requests that are answered at the same time, streams aside.
+/// Requests over the network that are answered at the same time, streams aside.
 const MAX_REQUESTS: usize = 512;
+/// The same of the local socket, of requests and of streams.
+const MAX_LOCAL: usize = 128;
+/// Answers made at the same time that take a look at the whole fleet.
+const MAX_OVERVIEWS: usize = 4;
 /// Pushes that are read at the same time: anybody may send a body, and a large one.
-const MAX_WEBHOOKS: usize = 16;
+const MAX_WEBHOOKS: usize = 32;
+/// Forms of people who sign in that are read at the same time.
+const MAX_FORMS: usize = 64;
 /// Calls with wrong tokens that wait for their answer: they must not take the others' places.
 const MAX_WAITING: usize = 128;
-/// Live streams at the same time.
+/// Live streams over the network at the same time.
 const MAX_STREAMS: usize = 1024;
 /// Of path and query together.
 const MAX_URI: usize = 8 << 10;
@@ -110,6 +122,25 @@ pub struct Parts {
     pub polls: Arc<Polls>,
     /// Where all of it is served.
     pub place: Place,
+    /// For how long clients are waited for.
+    pub patience: Patience,
+}
+
+/// For how long clients are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// That do not read on.
+    pub stall: Duration,
+    /// That have nothing to ask.
+    pub idle: Duration,
+    /// So many connections there may be, per listener, until those that are idle have to go.
+    pub connections: usize,
+}
+
+impl Patience {
+    /// Unless said otherwise.
+    pub const USUAL: Self =
+        Self { stall: Duration::from_secs(30), idle: Duration::from_secs(60), connections: 2048 };
 }
 
 /// Where a server is to be found.
@@ -131,15 +162,17 @@ pub struct App(Arc<Shared>);
 
 struct Shared {
     parts: Parts,
-    requests: Arc<Semaphore>,
+    network: Room,
+    local: Room,
+    overviews: Arc<Semaphore>,
     webhooks: Semaphore,
+    forms: Semaphore,
     waiting: Semaphore,
     complaints: Complaints,
     /// What every address has taken.
     crowd: Crowd,
     /// Sessions that were signed out.
     ended: Ended,
-    streams: Arc<Semaphore>,
     world: World,
     hub: Hub,
     answers: Answers,
@@ -161,17 +194,43 @@ impl App {
             hub: Hub::start(world.clone(), &parts.changes),
             world,
             parts,
-            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            network: Room::new(MAX_REQUESTS, MAX_STREAMS),
+            local: Room::new(MAX_LOCAL, MAX_LOCAL),
+            overviews: Arc::new(Semaphore::new(MAX_OVERVIEWS)),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
+            forms: Semaphore::new(MAX_FORMS),
             waiting: Semaphore::new(MAX_WAITING),
             complaints: Complaints::default(),
             crowd: Crowd::default(),
             ended: Ended::default(),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             answers: Answers::default(),
             connections: Arc::default(),
             started: SystemTime::now(),
         }))
+    }
+
+    /// What those share who came in the same way.
+    fn room(&self, peer: Peer) -> &Room {
+        match peer {
+            Peer::Tcp => &self.0.network,
+            Peer::Socket { .. } => &self.0.local,
+        }
+    }
+
+    /// One of what an address may hold, if there is one left; the local socket is no address.
+    fn hold(&self, from: Option<IpAddr>, what: Holding) -> Result<Option<Held>, TooMuch> {
+        let hold = |from| self.0.crowd.hold(from, what, Instant::now()).ok_or(TooMuch);
+        from.map(hold).transpose()
+    }
+
+    /// A place to read a body that anybody may send, among those and of that address.
+    fn read_of<'a>(
+        &self,
+        from: Option<IpAddr>,
+        places: &'a Semaphore,
+    ) -> Result<(SemaphorePermit<'a>, Option<Held>), TooMuch> {
+        let place = places.try_acquire().map_err(|_| TooMuch)?;
+        Ok((place, self.hold(from, Holding::Body)?))
     }
 
     /// How many connections are open.
@@ -186,6 +245,10 @@ impl Deref for App {
         &self.0.parts
     }
 }
+
+/// There is no place left.
+#[derive(Debug)]
+struct TooMuch;
 
 /// One thing that is served.
 pub(crate) struct Route {
@@ -232,7 +295,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/api/v1/session", Access::Open, |method| on(method, sign_in::session))
         .says(calls::session),
     route(GET, "/favicon.ico", Access::Open, |method| on(method, ui::favicon)),
-    route(GET, "/healthz", Access::Open, |method| on(method, health::alive)).says(calls::healthz),
+    route(GET, health::ALIVE, Access::Open, |method| on(method, health::alive))
+        .says(calls::healthz),
     route(GET, "/readyz", Access::Open, |method| on(method, health::ready)).says(calls::readyz),
     route(GET, "/metrics", Access::Read, |method| on(method, metrics::serve)).says(calls::metrics),
     route(POST, "/webhooks/git", Access::Open, |method| on(method, webhook::receive))
@@ -303,10 +367,34 @@ async fn bounded(State(app): State<App>, request: Request, next: Next) -> Respon
     if let Some(problem) = beyond_bounds(&request) {
         return problem.into_response();
     }
-    let Ok(_place) = app.0.requests.try_acquire() else {
-        return Problem::unavailable("too many requests are under way; try again in a second")
-            .into_response();
+    // Whether the server lives is said however much there is to do.
+    if request.uri().path() == health::ALIVE {
+        return answered(request, next).await;
+    }
+    let under_way = match place_for(&app, &request) {
+        Ok(under_way) => under_way,
+        Err(full) => return full.into_response(),
     };
+    let mut response = answered(request, next).await;
+    if response.extensions_mut().remove::<stream::Seated>().is_none() {
+        response.extensions_mut().insert(Arc::new(under_way));
+    }
+    response
+}
+
+fn place_for(app: &App, request: &Request) -> Result<UnderWay, Problem> {
+    let Ok(place) = app.room(auth::peer(request)).requests.clone().try_acquire_owned() else {
+        return Err(Problem::busy("too many requests are under way; try again in a second"));
+    };
+    let Ok(held) = app.hold(auth::from(request), Holding::Request) else {
+        let detail = "too many requests of your address are under way; try again in a second";
+        return Err(Problem::busy(detail));
+    };
+    Ok(UnderWay::new(place, held))
+}
+
+/// The answer of whoever it is for, or why there is none.
+async fn answered(request: Request, next: Next) -> Response {
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(Ok(response)) => response,
@@ -335,9 +423,23 @@ fn beyond_bounds(request: &Request) -> Option<Problem> {
 /// Counts the answer, and adds what every answer carries.
 async fn finished(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
+    let peer = auth::peer(&request);
+    let busy = request.extensions().get::<Connection>().map(|from| from.usage.begin());
     let takes_gzip = compress::is_asked_for(request.headers());
     let mut response = next.run(request).await;
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+    if takes_gzip {
+        response = compress::compressed(response).await;
+    }
+    let under_way = response.extensions_mut().remove::<Arc<UnderWay>>();
+    let mut under_way = under_way.and_then(Arc::into_inner).unwrap_or_default();
+    under_way.busy = busy;
+    if !under_way.takes_memory(&app.room(peer).memory, response.body()) {
+        let detail = "large answers that are not read yet take all memory; try again in a second";
+        response = Problem::busy(detail).into_response();
+    }
+    let problem = response.extensions_mut().remove::<Problem>();
+    app.0.answers.count(response.status(), problem.as_ref().map(Problem::sort));
+    if let Some(problem) = problem {
         // Whatever was added to it on its way stays.
         let (headers, body) = {
             let (parts, body) = problem.answer(&path).into_parts();
@@ -346,12 +448,11 @@ async fn finished(State(app): State<App>, request: Request, next: Next) -> Respo
         *response.body_mut() = body;
         response.headers_mut().extend(headers);
     }
-    app.0.answers.count(response.status());
     for (name, value) in SECURITY_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);
     }
-    if takes_gzip { compress::compressed(response).await } else { response }
+    response.map(|body| outgoing::watched(body, under_way, app.patience.stall))
 }
 
 /// For answers that say nothing else: no page is made of them, and nobody keeps them.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fluke_model::event::{Event, EventKind};
+use fluke_model::verdict::Outcome;
 
 pub use stopwatch::{Heard, Stopwatch};
 
@@ -146,8 +147,11 @@ impl Meter {
         let (EventKind::ApplyFinished, Some(step)) = (event.kind, &event.step) else { return };
         let known = EXECUTORS.iter().position(|kind| *kind == step.kind());
         let executor = known.unwrap_or(EXECUTORS.len() - 1);
-        let took = Duration::from_millis(event.duration_ms.unwrap_or_default());
-        self.applies[executor].record(took);
+        // Nobody knows how long it would have taken.
+        if event.outcome != Some(Outcome::Interrupted) {
+            let took = Duration::from_millis(event.duration_ms.unwrap_or_default());
+            self.applies[executor].record(took);
+        }
         if event.outcome.is_some_and(|outcome| outcome.is_failure()) {
             self.apply_failures[executor].add_one();
         }

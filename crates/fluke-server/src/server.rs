@@ -21,7 +21,9 @@ use crate::events::redis::{RedisSettings, RedisStore};
 use crate::events::{EventLog, EventStore, QueueBounds};
 use crate::fleet::Fleet;
 use crate::http::auth::ApiTokens;
-use crate::http::{App, LocalSocket, Parts, Place, SocketError, serve_http, serve_socket};
+use crate::http::{
+    App, LocalSocket, Parts, Patience, Place, SocketError, serve_http, serve_socket,
+};
 use crate::meter::Meter;
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
@@ -216,6 +218,7 @@ impl Server {
             meter,
             polls: handle.polls.clone(),
             place: doors.place(settings.socket, settings.http_names),
+            patience: Patience::USUAL,
         });
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
         let listeners = doors.serve(fleet, app, &stopped);

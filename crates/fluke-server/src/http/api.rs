@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::Bytes;
 use fluke_model::api::{
-    AgentDetail, Agents, DriftList, Events, ReconcileProgress, ReconcileRequest, ReconcileScope,
-    Source, TaskAgent, TaskView, Tasks,
+    AgentDetail, Events, ReconcileProgress, ReconcileRequest, ReconcileScope, Source, TaskAgent,
+    TaskView, Tasks,
 };
 use fluke_model::id::TaskName;
 use fluke_model::status::Status;
@@ -23,6 +23,7 @@ use http::{HeaderMap, StatusCode, Uri, header};
 
 use super::auth::Caller;
 use super::problem::Problem;
+use super::query::TaskFilter;
 use super::{App, json, query};
 use crate::events::{EventCounts, EventQuery, StoreError};
 use crate::reconciles::StartError;
@@ -35,8 +36,27 @@ const MAX_BODY: usize = 256 << 10;
 /// For a body to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-pub(super) async fn agents(State(app): State<App>, uri: Uri) -> Result<Json<Agents>, Problem> {
-    Ok(Json(app.registry.list(&query::agents(&uri)?)))
+/// Makes an answer that takes a look at the whole fleet: beside a few others at most, and not on
+/// the threads on which agents are answered.
+pub(super) async fn apart(
+    app: App,
+    make: impl FnOnce(&App) -> Result<Response, Problem> + Send + 'static,
+) -> Result<Response, Problem> {
+    let place = app.0.overviews.clone().acquire_owned().await;
+    let made = tokio::task::spawn_blocking(move || {
+        // Kept until it is done, though nobody may wait for it any more.
+        let _place = place;
+        make(&app)
+    });
+    made.await.unwrap_or_else(|error| {
+        tracing::error!("fluke itself failed on a request; please report it: {error}");
+        Err(Problem::internal())
+    })
+}
+
+pub(super) async fn agents(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
+    let filter = query::agents(&uri)?;
+    apart(app, move |app| Ok(json(StatusCode::OK, &app.registry.list(&filter)))).await
 }
 
 pub(super) async fn agent(
@@ -63,9 +83,13 @@ fn unknown_agent(app: &App, name: &str) -> Problem {
     Problem::unknown("agent", name, names.iter().map(|name| name.as_str()))
 }
 
-pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Json<Tasks>, Problem> {
+pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
     let filter = query::tasks(&uri)?;
     let desired = in_force(&app)?;
+    apart(app, move |app| Ok(json(StatusCode::OK, &list_tasks(app, &desired, &filter)))).await
+}
+
+fn list_tasks(app: &App, desired: &Desired, filter: &TaskFilter) -> Tasks {
     let after = filter.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
     let behind = desired.model.tasks.range::<TaskName, _>((after, Bound::Unbounded));
     let is_named = |name: &TaskName| {
@@ -80,26 +104,30 @@ pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Json<Tasks
     let mut agents = app.registry.task_statuses(|task| wanted.contains(task));
     let views = named
         .into_iter()
-        .map(|task| view(&app, task, agents.remove(&task.name).unwrap_or_default()));
+        .map(|task| view(app, task, agents.remove(&task.name).unwrap_or_default()));
     let views = views.filter(|view| filter.status.is_none_or(|status| status == view.status));
     let (mut tasks, next) = page(views, filter.limit, |task| task.name.clone());
     if !filter.agents {
         tasks.iter_mut().for_each(|task| task.agents.clear());
     }
-    Ok(Json(Tasks { tasks, next }))
+    Tasks { tasks, next }
 }
 
 pub(super) async fn task(
     State(app): State<App>,
     Named(name): Named,
     uri: Uri,
-) -> Result<Json<TaskView>, Problem> {
+) -> Result<Response, Problem> {
     query::nothing(&uri)?;
     let desired = in_force(&app)?;
-    match desired.model.tasks.get(name.as_str()) {
-        Some(task) => Ok(Json(view(&app, task, app.registry.task_status(&task.name)))),
+    apart(app, move |app| match desired.model.tasks.get(name.as_str()) {
+        Some(task) => {
+            let view = view(app, task, app.registry.task_status(&task.name));
+            Ok(json(StatusCode::OK, &view))
+        }
         None => Err(unknown_task(&desired, &name)),
-    }
+    })
+    .await
 }
 
 fn unknown_task(desired: &Desired, name: &str) -> Problem {
@@ -151,8 +179,9 @@ fn why_nothing_is_in_force(source: &Source) -> String {
     }
 }
 
-pub(super) async fn drift(State(app): State<App>, uri: Uri) -> Result<Json<DriftList>, Problem> {
-    Ok(Json(app.registry.drift_list(&query::drift(&uri)?)))
+pub(super) async fn drift(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
+    let filter = query::drift(&uri)?;
+    apart(app, move |app| Ok(json(StatusCode::OK, &app.registry.drift_list(&filter)))).await
 }
 
 pub(super) async fn events(State(app): State<App>, uri: Uri) -> Result<Json<Events>, Problem> {

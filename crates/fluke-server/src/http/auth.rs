@@ -298,8 +298,7 @@ impl Visitor {
             }
             (None, None) => Shown::Nothing,
         };
-        // A request without a known origin is treated as coming from the network.
-        let peer = request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer);
+        let peer = peer(request);
         // With TLS, a browser would not have accepted the certificate for a stranger's name.
         let is_proven = app.place.tls && peer == Peer::Tcp;
         let name = sent_to(headers, uri).unwrap_or_default();
@@ -337,6 +336,11 @@ pub(super) fn is_within_share(app: &App, request: &Request) -> bool {
         let shows = Visitor::of(app, request.headers()).shows(request.headers());
         app.0.crowd.admits(from, shows, Instant::now())
     })
+}
+
+/// How a request came in; one of which it is not known is treated as coming from the network.
+pub(super) fn peer(request: &Request) -> Peer {
+    request.extensions().get::<Connection>().map_or(Peer::Tcp, |from| from.peer)
 }
 
 /// From where a request came, if over the network.
@@ -381,7 +385,7 @@ pub(super) async fn slow_down(app: &App, from: Option<IpAddr>) -> Result<Problem
     }
     let Ok(_place) = app.0.waiting.try_acquire() else {
         let detail = "too many calls with wrong tokens; try again in a second";
-        return Err(Problem::unavailable(detail));
+        return Err(Problem::busy(detail));
     };
     tokio::time::sleep(strike.wait).await;
     Ok(Refusal::WrongToken.problem())

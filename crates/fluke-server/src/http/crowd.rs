@@ -1,4 +1,4 @@
-//! What one address may take: requests, connections, streams. Whoever wants more waits, and
+//! What one address may take: requests, connections, streams, bodies. Whoever wants more waits, and
 //! nobody else does.
 //!
 //! Many people can stand behind one address (a router, a proxy), so the bounds are wide: two
@@ -14,10 +14,6 @@ use std::time::{Duration, Instant};
 const BURST: f64 = 5000.0;
 /// Requests a second, for as long as it takes.
 const RATE: f64 = 200.0;
-/// Open connections.
-pub const MAX_CONNECTIONS: u32 = 512;
-/// Live streams.
-pub const MAX_STREAMS: u32 = 256;
 /// Addresses that are told apart; for those beyond, the bounds for everybody are all there is.
 const REMEMBERED: usize = 10_000;
 /// How often it is looked for addresses that can be forgotten.
@@ -37,8 +33,8 @@ struct Table {
 struct Guest {
     /// For each of [`Shows`].
     shares: [Share; 3],
-    connections: u32,
-    streams: u32,
+    /// By [`Holding`].
+    held: [u32; 4],
 }
 
 /// What a request shows for itself: by this the requests of one address are counted apart.
@@ -65,8 +61,28 @@ struct Share {
 pub enum Holding {
     /// An open connection.
     Connection,
+    /// A request that is under way.
+    Request,
     /// A live stream.
     Stream,
+    /// A body that is read of whoever sends one.
+    Body,
+}
+
+impl Holding {
+    /// All of them.
+    #[cfg(test)]
+    pub const ALL: [Self; 4] = [Self::Connection, Self::Request, Self::Stream, Self::Body];
+
+    /// How many one address may hold.
+    pub fn most(self) -> u32 {
+        match self {
+            Self::Connection => 512,
+            Self::Request => 128,
+            Self::Stream => 256,
+            Self::Body => 8,
+        }
+    }
 }
 
 /// Gives back what it stands for when it is dropped.
@@ -88,8 +104,8 @@ impl Crowd {
     pub fn hold(&self, from: IpAddr, what: Holding, now: Instant) -> Option<Held> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = table.guest(from, now) {
-            let (held, most) = guest.held(what);
-            if *held >= most {
+            let held = &mut guest.held[what as usize];
+            if *held >= what.most() {
                 return None;
             }
             *held += 1;
@@ -102,7 +118,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut table = self.crowd.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(guest) = table.guests.get_mut(&neighbourhood(self.from)) {
-            let (held, _) = guest.held(self.what);
+            let held = &mut guest.held[self.what as usize];
             *held = held.saturating_sub(1);
         }
     }
@@ -118,7 +134,7 @@ impl Table {
                 return None;
             }
         }
-        let new = || Guest { shares: [Share::whole(now); 3], connections: 0, streams: 0 };
+        let new = || Guest { shares: [Share::whole(now); 3], held: [0; 4] };
         Some(self.guests.entry(from).or_insert_with(new))
     }
 
@@ -158,16 +174,9 @@ impl Guest {
         (shows != Shows::Right || may_know) && self.shares[shows as usize].take(now)
     }
 
-    fn held(&mut self, what: Holding) -> (&mut u32, u32) {
-        match what {
-            Holding::Connection => (&mut self.connections, MAX_CONNECTIONS),
-            Holding::Stream => (&mut self.streams, MAX_STREAMS),
-        }
-    }
-
     fn is_as_new(&self, now: Instant) -> bool {
         let is_whole = |share: &Share| share.left_at(now) >= BURST;
-        self.connections == 0 && self.streams == 0 && self.shares.iter().all(is_whole)
+        self.held == [0; 4] && self.shares.iter().all(is_whole)
     }
 }
 

@@ -6,6 +6,9 @@ use http::header;
 use super::App;
 use super::problem::Problem;
 
+/// Where it is asked whether the server lives.
+pub(super) const ALIVE: &str = "/healthz";
+
 type Text = ([(header::HeaderName, &'static str); 1], String);
 
 fn text(text: impl Into<String>) -> Text {

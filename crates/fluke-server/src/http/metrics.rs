@@ -15,7 +15,9 @@ use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
 use http::{StatusCode, header};
 
-use super::{App, MAX_STREAMS};
+use super::App;
+use super::api::apart;
+use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
 use page::Page;
 
@@ -49,16 +51,21 @@ const REFUSALS: [(&str, &[StatusCode]); 5] = [
 const PUSHES: [&str; 3] = ["polled", "ignored", "refused"];
 
 impl Answers {
-    pub fn count(&self, status: StatusCode) {
+    pub fn count(&self, status: StatusCode, problem: Option<Sort>) {
         self.classes[usize::from(status.as_u16() / 100).min(5)].add_one();
+        if problem == Some(Sort::Unavailable) {
+            // Not for the load: no commit is in force, or the event store is away.
+            return;
+        }
         let refused = REFUSALS.iter().zip(&self.refused).find(|(it, _)| it.1.contains(&status));
         refused.into_iter().for_each(|(_, count)| count.add_one());
     }
 }
 
-pub(super) async fn serve(State(app): State<App>) -> Response {
+pub(super) async fn serve(State(app): State<App>) -> Result<Response, Problem> {
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    ([kind], collect(&app, Timestamp::from(SystemTime::now()))).into_response()
+    let page = |app: &App| collect(app, Timestamp::from(SystemTime::now()));
+    apart(app, move |app| Ok(([kind], page(app)).into_response())).await
 }
 
 pub(super) fn collect(app: &App, now: Timestamp) -> String {
@@ -196,5 +203,5 @@ fn requests(app: &App, page: &mut Page) {
     page.gauge("fluke_http_connections", "Connections of people and programs that are open.");
     page.value(app.connections() as u64);
     page.gauge("fluke_http_streams", "Live streams that are open.");
-    page.value((MAX_STREAMS - app.0.streams.available_permits()) as u64);
+    page.value((app.0.network.open_streams() + app.0.local.open_streams()) as u64);
 }

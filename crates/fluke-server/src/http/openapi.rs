@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Access;
 use super::problem::{Details, Problem, Sort};
-use super::query::{self, Parameter};
+use super::query::{self, MOST_GIVEN, Parameter};
 use super::{App, ROUTES, Route};
 
 /// Of a server without `api_tokens`, and of one with.
@@ -148,7 +148,7 @@ impl Call<'_> {
             let empty = json!({ "type": "string", "maxLength": 0 });
             let one = json!({ "anyOf": [(parameter.schema)(&mut self.schemas.read), empty] });
             let schema = match parameter.many {
-                true => json!({ "type": "array", "items": one }),
+                true => json!({ "type": "array", "items": one, "maxItems": MOST_GIVEN }),
                 false => one,
             };
             self.parameter(json!({

@@ -72,6 +72,8 @@ sorts! {
     HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The headers are too large";
     /// The server failed.
     Internal: INTERNAL_SERVER_ERROR, "internal", "The server failed";
+    /// There is too much to do.
+    Busy: SERVICE_UNAVAILABLE, "busy", "There is too much to do";
     /// It would be possible later.
     Unavailable: SERVICE_UNAVAILABLE, "unavailable", "This is not possible now";
 }
@@ -232,9 +234,19 @@ impl Problem {
         Self::new(Sort::TooManyRequests, detail).with_header("retry-after", "1")
     }
 
+    /// There is too much to do.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self::new(Sort::Busy, detail).with_header("retry-after", "1")
+    }
+
     /// It would be possible later.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(Sort::Unavailable, detail).with_header("retry-after", "1")
+    }
+
+    /// What sort of problem it is.
+    pub fn sort(&self) -> Sort {
+        self.sort
     }
 
     /// What is wrong.

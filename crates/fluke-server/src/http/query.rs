@@ -22,6 +22,8 @@ const MOST_EVENTS: usize = 1000;
 const USUAL_EVENTS: usize = 100;
 /// The most of anything else.
 const MOST: usize = 10_000;
+/// How often a parameter may be given that may be given more than once; an agent has no more labels.
+pub(super) const MOST_GIVEN: usize = 64;
 
 /// One parameter that a call takes.
 pub(super) struct Parameter {
@@ -159,6 +161,10 @@ impl Given {
             let Some(parameter) = known.iter().find(|known| known.name == name) else {
                 return Err(unknown(name, known));
             };
+            if pairs[..at].iter().filter(|(earlier, _)| earlier == name).count() >= MOST_GIVEN {
+                let detail = format!("`{name}` is given more than {MOST_GIVEN} times");
+                return Err(Problem::bad_request(detail));
+            }
             if !parameter.many && pairs[..at].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Problem::bad_request(format!("`{name}` is given twice")));
             }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Extension;
 use axum::serve::Listener;
@@ -11,23 +11,23 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 use tower_layer::Layer;
 
 use super::auth::Peer;
 use super::crowd::Holding;
+use super::idle::{Lobby, Usage};
 use super::socket::LocalSocket;
 use super::stall::Impatient;
-use super::{App, router};
+use super::{App, Patience, router};
 
-/// Of each listener.
-const MAX_CONNECTIONS: usize = 2048;
 /// Of each HTTP/2 connection; a browser has one for all its tabs, and each of them a stream.
 const MAX_REQUESTS: u32 = 256;
 const MAX_HEADERS: usize = 32 << 10;
 const HEADERS_WITHIN: Duration = Duration::from_secs(15);
-const WRITE_STALL: Duration = Duration::from_secs(30);
-/// For requests that are under way when the server stops.
+/// How often it is tried to make room while somebody waits for it.
+const MAKE_ROOM: Duration = Duration::from_secs(1);
+/// For requests that are under way when the server stops, or their connection has to end.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// What is known of the connection that a request came over.
@@ -39,6 +39,8 @@ pub struct Connection {
     pub from: Option<IpAddr>,
     /// True once the server stops.
     pub closing: watch::Receiver<bool>,
+    /// What goes on over it.
+    pub usage: Usage,
 }
 
 /// Serves everything to the network until `shutdown`, then lets requests end for a few seconds.
@@ -71,30 +73,33 @@ async fn serve<L: Listener>(
     peer: impl Fn(&L::Io, &L::Addr) -> (Peer, Option<IpAddr>),
 ) {
     let router = router(app.clone());
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(app.patience.connections));
+    let lobby = Lobby::default();
     // Every connection holds a receiver: the sender knows when the last one is gone.
     let (closing, told) = watch::channel(false);
     let mut shutdown = pin!(shutdown);
     loop {
         let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
+            let (io, address) = listener.accept().await;
+            let (peer, from) = peer(&io, &address);
+            let Ok(held) = app.hold(from, Holding::Connection) else {
+                let complain =
+                    |from| app.0.complaints.make(from, "it has too many connections open");
+                from.into_iter().for_each(complain);
+                return None;
+            };
+            Some((io, peer, from, held, place(&places, &lobby).await))
         };
-        let (place, (io, address)) = tokio::select! {
+        let next = tokio::select! {
             next = next => next,
             () = &mut shutdown => break,
         };
-        let (peer, from) = peer(&io, &address);
-        let held = from.map(|from| app.0.crowd.hold(from, Holding::Connection, Instant::now()));
-        if let (Some(from), Some(None)) = (from, &held) {
-            app.0.complaints.make(from, "it has too many connections open");
-            continue;
-        }
-        let counted = app.0.connections.clone();
-        let connection = Connection { peer, from, closing: told.clone() };
+        let Some((io, peer, from, held, place)) = next else { continue };
+        let (counted, patience) = (app.0.connections.clone(), app.patience);
+        let connection = Connection { peer, from, closing: told.clone(), usage: lobby.enter() };
         let service = Extension(connection.clone()).layer(router.clone());
         tokio::spawn(async move {
-            converse(io, TowerToHyperService::new(service), connection.closing).await;
+            converse(io, TowerToHyperService::new(service), connection, patience).await;
             drop((place, held, counted));
         });
     }
@@ -103,11 +108,28 @@ async fn serve<L: Listener>(
     closing.closed().await;
 }
 
+/// A place for one more connection; while there is none, those that are idle are sent off.
+async fn place(
+    places: &Arc<Semaphore>,
+    lobby: &Lobby,
+) -> Result<OwnedSemaphorePermit, AcquireError> {
+    loop {
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        lobby.make_room();
+        if let Ok(place) = tokio::time::timeout(MAKE_ROOM, places.clone().acquire_owned()).await {
+            return place;
+        }
+    }
+}
+
 /// Serves one connection to its end.
 async fn converse<Io>(
     io: Io,
     service: TowerToHyperService<axum::middleware::AddExtension<axum::Router, Connection>>,
-    mut closing: watch::Receiver<bool>,
+    Connection { mut closing, usage, .. }: Connection,
+    patience: Patience,
 ) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -124,12 +146,14 @@ async fn converse<Io>(
         .keep_alive_timeout(Duration::from_secs(20))
         .max_concurrent_streams(MAX_REQUESTS)
         .max_header_list_size(MAX_HEADERS as u32);
-    let io = TokioIo::new(Impatient::new(io, HEADERS_WITHIN, WRITE_STALL));
+    let io = TokioIo::new(Impatient::new(io, HEADERS_WITHIN, patience.stall));
     let mut connection = pin!(builder.serve_connection(io, service));
     tokio::select! {
         ended = connection.as_mut() => return trace(ended),
-        _ = closing.wait_for(|closing| *closing) => connection.as_mut().graceful_shutdown(),
+        _ = closing.wait_for(|closing| *closing) => {}
+        () = usage.over(patience.idle) => {}
     }
+    connection.as_mut().graceful_shutdown();
     if let Ok(ended) = tokio::time::timeout(DRAIN, connection).await {
         trace(ended);
     }

@@ -120,7 +120,12 @@ impl Form {
 pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let from = auth::from(&request);
     let (parts, body) = request.into_parts();
-    let form = Form::read(&parts.headers, body).await?;
+    let form = {
+        let Ok(_place) = app.read_of(from, &app.0.forms) else {
+            return Err(Problem::busy("too many sign in at once; try again in a second"));
+        };
+        Form::read(&parts.headers, body).await?
+    };
     let (name, next) = (&*form.name, local(&form.next));
     let is_plain = came_over_plain_http(&parts.headers);
     let page = Page { name, next, is_plain, error: None };

@@ -15,7 +15,7 @@ pub(super) mod ring;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -38,7 +38,6 @@ use message::{PING, lagged, opening};
 use missed::{Missed, Piece};
 use ring::At;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a listener waits for the hub to come as far as the log has.
 const HUB_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -51,15 +50,14 @@ pub(super) async fn serve(
 ) -> Result<Response, Problem> {
     query::nothing(&uri)?;
     let resume = last_event_id(&headers)?;
-    let Ok(seat) = app.0.streams.clone().try_acquire_owned() else {
-        return Err(Problem::unavailable("too many streams are open; close one, or poll"));
+    let Ok(seat) = app.room(connection.peer).streams.clone().try_acquire_owned() else {
+        return Err(Problem::busy("too many streams are open; close one, or poll"));
     };
-    let held = connection.from.map(|from| app.0.crowd.hold(from, Holding::Stream, Instant::now()));
-    if let Some(None) = held {
+    let Ok(held) = app.hold(connection.from, Holding::Stream) else {
         let detail = "too many streams are open from your address; close one, or poll";
-        return Err(Problem::unavailable(detail));
-    }
-    let seat = (seat, held.flatten());
+        return Err(Problem::busy(detail));
+    };
+    let seat = (seat, held);
     if resume.is_some() {
         // It may have been learnt of otherwise, a moment before the hub did. The hub may also never
         // be told: the log goes on from what a store that comes late holds.
@@ -86,7 +84,8 @@ pub(super) async fn serve(
         // Proxies in between must not collect messages before they pass them on.
         ("x-accel-buffering", "no"),
     ];
-    Ok((headers, Body::from_stream(listener.messages())).into_response())
+    let body = Body::from_stream(listener.messages());
+    Ok((headers, Extension(Seated), body).into_response())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Problem> {
@@ -112,6 +111,10 @@ async fn missed(app: &App, after: EventId, place: Place) -> Result<Option<Missed
 
 /// One of all streams that may be open, and one of those of its address.
 type Seat = (OwnedSemaphorePermit, Option<Held>);
+
+/// Marks an answer that has a seat, and takes no other place while it lasts.
+#[derive(Clone)]
+pub(super) struct Seated;
 
 /// One open stream.
 struct Listener {
@@ -168,7 +171,8 @@ impl Listener {
                     }
                 }
                 _ = self.closing.wait_for(|closing| *closing) => return None,
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(PING),
+                // Whoever is asked for nothing in between is taken for somebody who does not read.
+                () = tokio::time::sleep(self.app.patience.stall / 2) => return Some(PING),
             }
         }
     }

@@ -11,6 +11,7 @@ mod resume;
 mod routes;
 mod sign_in;
 mod stream;
+mod unread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -65,13 +66,15 @@ struct Setup {
     alerts: bool,
     /// That lead here, besides the host's own.
     names: &'static [&'static str],
+    patience: Patience,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let backlog = crate::changes::BACKLOG;
         let first_wait = Duration::from_millis(1);
-        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false, names: &[] }
+        let patience = Patience::USUAL;
+        Self { tokens: &[], secret: None, backlog, first_wait, alerts: false, names: &[], patience }
     }
 }
 
@@ -123,6 +126,7 @@ impl Server {
                 names: setup.names.iter().map(ToString::to_string).collect(),
                 ..Place::default()
             },
+            patience: setup.patience,
         });
 
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,6 @@
 //! `POST /webhooks/git`: somebody pushed.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use super::api::read_body;
 use super::problem::Problem;
+use super::serve::Connection;
 use super::{App, json};
 use crate::webhook::{self, MAX_BODY, Webhook, WebhookError};
 
@@ -23,11 +25,12 @@ pub(super) struct Receipt {
 
 pub(super) async fn receive(
     State(app): State<App>,
+    Extension(connection): Extension<Connection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let Ok(_place) = app.0.webhooks.try_acquire() else {
-        return Err(Problem::unavailable("too many pushes at once; send it again in a second"));
+    let Ok(_place) = app.read_of(connection.from, &app.0.webhooks) else {
+        return Err(Problem::busy("too many pushes at once; send it again in a second"));
     };
     let body = read_body(body, MAX_BODY).await?;
     let webhook = webhook::verify(&headers, &body, app.webhook_secret.as_deref());

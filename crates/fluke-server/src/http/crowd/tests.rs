@@ -47,8 +47,8 @@ fn nobody_learns_by_the_bounds_which_guess_is_right() {
 #[test]
 fn what_is_held_is_bounded_and_given_back() {
     let (crowd, now) = (Crowd::default(), Instant::now());
-    for (what, most) in [(Holding::Stream, MAX_STREAMS), (Holding::Connection, MAX_CONNECTIONS)] {
-        let mut held: Vec<_> = (0..most).map(|_| crowd.hold(A, what, now)).collect();
+    for what in Holding::ALL {
+        let mut held: Vec<_> = (0..what.most()).map(|_| crowd.hold(A, what, now)).collect();
         assert!(held.iter().all(Option::is_some));
         assert!(crowd.hold(A, what, now).is_none(), "{what:?}");
         assert!(crowd.hold(B, what, now).is_some(), "{what:?}");

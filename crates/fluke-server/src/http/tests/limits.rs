@@ -64,11 +64,23 @@ async fn nonsense_is_answered_and_ends_there() {
 #[tokio::test]
 async fn more_requests_than_there_are_places_are_told_to_come_back() {
     let server = Server::start(Setup::default()).await;
-    let all = server.app.0.requests.clone().acquire_many_owned(MAX_REQUESTS as u32);
+    let all = server.app.0.network.requests.clone().acquire_many_owned(MAX_REQUESTS as u32);
     let held = all.await.expect("places");
     let answer = server.get("/api/v1/agents").await;
     assert_eq!(answer.problem().0, 503);
     assert_eq!(answer.headers["retry-after"], "1");
+    drop(held);
+    assert_eq!(server.get("/api/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_address_cannot_have_all_places() {
+    let server = Server::start(Setup::default()).await;
+    let (crowd, from, what) = (&server.app.0.crowd, [127, 0, 0, 1].into(), Holding::Request);
+    let hold = |_| crowd.hold(from, what, Instant::now());
+    let held: Vec<_> = (0..what.most()).map(hold).collect();
+    let (status, why) = server.get("/api/v1/agents").await.problem();
+    assert_eq!((status, why.contains("of your address")), (503, true), "{why}");
     drop(held);
     assert_eq!(server.get("/api/v1/agents").await.status, 200);
 }
@@ -129,18 +141,18 @@ async fn who_is_known_is_served_beside_strangers_who_ask_for_too_much() {
 
 #[tokio::test]
 async fn one_address_cannot_have_all_streams_nor_all_connections() {
-    use crate::http::crowd::{Holding, MAX_CONNECTIONS, MAX_STREAMS};
     let server = Server::start(Setup::default()).await;
     let (crowd, from, now) = (&server.app.0.crowd, [127, 0, 0, 1].into(), Instant::now());
-    let hold = |what, most| (0..most).map(|_| crowd.hold(from, what, now)).collect::<Vec<_>>();
-    let streams = hold(Holding::Stream, MAX_STREAMS);
+    let hold =
+        |what: Holding| (0..what.most()).map(|_| crowd.hold(from, what, now)).collect::<Vec<_>>();
+    let streams = hold(Holding::Stream);
     let (status, why) = server.get("/api/v1/stream").await.problem();
     assert_eq!((status, why.contains("from your address")), (503, true), "{why}");
     drop(streams);
     let stream = server.client.get(server.at("/api/v1/stream")).send().await.expect("an answer");
     assert_eq!(stream.status(), 200);
 
-    let connections = hold(Holding::Connection, MAX_CONNECTIONS);
+    let connections = hold(Holding::Connection);
     let answer =
         raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert_eq!(answer, "", "one too many");
@@ -148,4 +160,33 @@ async fn one_address_cannot_have_all_streams_nor_all_connections() {
     let answer =
         raw(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn answers_about_the_whole_fleet_wait_for_each_other_and_nobody_else_does() {
+    let server = Server::start(Setup::default()).await;
+    server.commit("abc", &["certs"]);
+    let overviews = server.app.0.overviews.clone();
+    let all = overviews.acquire_many_owned(MAX_OVERVIEWS as u32).await.expect("places");
+    let paths = ["/api/v1/agents", "/api/v1/tasks", "/api/v1/tasks/certs", "/api/v1/drift"];
+    let mut waiting = tokio::task::JoinSet::new();
+    for path in paths.into_iter().chain(["/metrics"]) {
+        let request = server.client.get(server.at(path));
+        waiting.spawn(async { Answer::of(request).await.status });
+    }
+    let under_way = || MAX_REQUESTS - server.app.0.network.requests.available_permits();
+    super::unread::until("all of them wait", || under_way() == 5).await;
+    assert_eq!(server.get("/api/v1/source").await.status, 200);
+    assert!(waiting.try_join_next().is_none());
+    drop(all);
+    assert_eq!(waiting.join_all().await, [200; 5]);
+}
+
+#[tokio::test]
+async fn only_so_many_labels_are_looked_for() {
+    let server = Server::start(Setup::default()).await;
+    let of = |labels: usize| format!("/api/v1/agents?{}", "label=role=web&".repeat(labels));
+    assert_eq!(server.get(&of(64)).await.status, 200);
+    let (status, why) = server.get(&of(65)).await.problem();
+    assert_eq!((status, &*why), (400, "`label` is given more than 64 times"));
 }

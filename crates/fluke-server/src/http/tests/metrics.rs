@@ -78,6 +78,23 @@ async fn metrics_say_how_the_fleet_stands() {
     assert!(page.contains("\nfluke_source_last_poll_age_seconds "), "{page}");
 }
 
+#[tokio::test]
+async fn what_is_not_there_yet_is_not_taken_for_load() {
+    let server = Server::start(Setup::default()).await;
+    let busy = async || {
+        let page = server.get("/metrics").await.text;
+        let line = page.lines().find(|line| line.contains(r#"refused_total{reason="busy"}"#));
+        line.and_then(|line| line.split(' ').nth(1)).expect("a number").to_string()
+    };
+    assert_eq!(server.get("/readyz").await.problem().0, 503);
+    assert_eq!(server.get("/api/v1/tasks").await.problem().0, 503);
+    assert_eq!(busy().await, "0");
+    let streams = server.app.0.network.streams.clone();
+    let _all = streams.acquire_many_owned(MAX_STREAMS as u32).await.expect("places");
+    assert_eq!(server.get("/api/v1/stream").await.problem().0, 503);
+    assert_eq!(busy().await, "1");
+}
+
 /// The names of all families on a page.
 fn families(page: &str) -> BTreeSet<&str> {
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));

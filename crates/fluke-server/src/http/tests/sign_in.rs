@@ -13,6 +13,7 @@ const TOKENS: Setup = Setup {
     first_wait: Duration::from_millis(1),
     alerts: false,
     names: &[],
+    patience: Patience::USUAL,
 };
 
 fn with_cookie(server: &Server, path: &str, cookie: &str) -> reqwest::RequestBuilder {

@@ -320,7 +320,7 @@ async fn two_hundred_listeners_cost_no_more_messages_than_one() {
 }
 
 async fn wait_for_streams(server: &Server, open: usize) {
-    while MAX_STREAMS - server.app.0.streams.available_permits() != open {
+    while server.app.0.network.open_streams() != open {
         tokio::task::yield_now().await;
     }
 }
@@ -330,7 +330,8 @@ async fn only_so_many_streams_are_open_and_a_closed_one_makes_room() {
     let server = Server::start(Setup::default()).await;
     let stream = Stream::open(&server, None).await;
     let rest = (MAX_STREAMS - 1) as u32;
-    let _held = server.app.0.streams.clone().acquire_many_owned(rest).await.expect("places");
+    let _held =
+        server.app.0.network.streams.clone().acquire_many_owned(rest).await.expect("places");
     let (status, why) = server.get("/api/v1/stream").await.problem();
     assert_eq!(status, 503, "{why}");
 
