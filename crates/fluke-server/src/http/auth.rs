@@ -279,13 +279,14 @@ impl Visitor {
 
     /// What they show, right or wrong.
     fn shows(&self, headers: &HeaderMap) -> Shows {
-        let is_right = match bearer(headers) {
-            _ if self.valid.is_empty() => return Shows::Nothing,
-            Some(token) => position(&self.valid, token).is_some(),
-            None if session::shown(headers).is_none() => return Shows::Nothing,
-            None => self.signed_in.is_some(),
-        };
-        if is_right { Shows::Right } else { Shows::Wrong }
+        match bearer(headers) {
+            _ if self.valid.is_empty() => Shows::Nothing,
+            Some(token) if position(&self.valid, token).is_some() => Shows::Token,
+            Some(_) => Shows::Wrong,
+            None if self.signed_in.is_some() => Shows::Session,
+            None if session::shown(headers).is_none() => Shows::Nothing,
+            None => Shows::Wrong,
+        }
     }
 
     /// What their request is decided by.

@@ -32,7 +32,7 @@ struct Table {
 #[derive(Debug)]
 struct Guest {
     /// For each of [`Shows`].
-    shares: [Share; 3],
+    shares: [Share; 4],
     /// By [`Holding`].
     held: [u32; 4],
 }
@@ -44,8 +44,10 @@ pub enum Shows {
     Nothing,
     /// A token or a session that is not valid: perhaps a guess.
     Wrong,
-    /// A valid token or session.
-    Right,
+    /// A valid token.
+    Token,
+    /// A valid session, which nobody guesses: it is signed.
+    Session,
 }
 
 /// Requests that may come.
@@ -134,7 +136,7 @@ impl Table {
                 return None;
             }
         }
-        let new = || Guest { shares: [Share::whole(now); 3], held: [0; 4] };
+        let new = || Guest { shares: [Share::whole(now); 4], held: [0; 4] };
         Some(self.guests.entry(from).or_insert_with(new))
     }
 
@@ -169,9 +171,9 @@ impl Share {
 
 impl Guest {
     fn ask(&mut self, shows: Shows, now: Instant) -> bool {
-        // Whoever guesses too often is not told either when the guess was right.
+        // Whoever guesses too often is not told either when a token was right.
         let may_know = self.shares[Shows::Wrong as usize].left_at(now) >= 1.0;
-        (shows != Shows::Right || may_know) && self.shares[shows as usize].take(now)
+        (shows != Shows::Token || may_know) && self.shares[shows as usize].take(now)
     }
 
     fn is_as_new(&self, now: Instant) -> bool {

@@ -1,4 +1,4 @@
-use super::Shows::{Nothing, Right, Wrong};
+use super::Shows::{Nothing, Session, Token, Wrong};
 use super::*;
 
 const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -27,10 +27,10 @@ fn a_flood_is_slowed_down_and_harms_nobody_else() {
 fn strangers_behind_an_address_do_not_spend_what_is_for_those_who_are_known() {
     let (crowd, now) = (Crowd::default(), Instant::now());
     while crowd.admits(A, Nothing, now) {}
-    let known = (0..20_000).filter(|_| crowd.admits(A, Right, now)).count();
+    let known = (0..20_000).filter(|_| crowd.admits(A, Token, now)).count();
     assert_eq!(known, BURST as usize, "they have bounds, too");
     let crowd = Crowd::default();
-    while crowd.admits(A, Right, now) {}
+    while crowd.admits(A, Token, now) {}
     assert!(crowd.admits(A, Nothing, now), "nor the other way round");
 }
 
@@ -39,9 +39,10 @@ fn nobody_learns_by_the_bounds_which_guess_is_right() {
     let (crowd, now) = (Crowd::default(), Instant::now());
     let guesses = (0..20_000).filter(|_| crowd.admits(A, Wrong, now)).count();
     assert_eq!(guesses, BURST as usize);
-    assert!(!crowd.admits(A, Right, now) && crowd.admits(B, Right, now));
+    assert!(!crowd.admits(A, Token, now) && crowd.admits(B, Token, now));
+    assert!(crowd.admits(A, Session, now), "nobody guesses a session");
     assert!(crowd.admits(A, Nothing, now), "what shows nothing is no guess");
-    assert!(crowd.admits(A, Right, now + Duration::from_secs(1)));
+    assert!(crowd.admits(A, Token, now + Duration::from_secs(1)));
 }
 
 #[test]
