@@ -82,7 +82,7 @@ function taskCard(agent, task) {
   const isWrong = task.status !== "in_sync";
   const isApproval = task.policy === "alert_only" && ["drifted", "failed"].includes(task.status);
   // What is approved is what is read here.
-  const seen = isApproval ? task.steps.filter((step) => DRIFTED.includes(step.status)).map((step) => ({ ...step, agent: agent.name, task: task.name })) : undefined;
+  const seen = isApproval ? task.steps.filter((step) => DRIFTED.includes(step.status)).map((step) => ({ ...step, agent: agent.name, task: task.name, task_hash: task.task_hash })) : undefined;
   return h("details", { key: task.name, class: `card is-${task.status}`, initially: { open: isWrong } },
     h("summary", null, statusIcon(task.status), h("span", { class: "card-name" }, task.name), h("span", { class: "quiet" }, statusName(task.status)), policyTag(task.policy), icon("down")),
     isWrong && h("p", { class: "next" }, whatNext(task, agent.connected, Date.now())),

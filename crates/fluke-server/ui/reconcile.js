@@ -95,7 +95,7 @@ function ask(asked) {
 
 function requestOf({ scope, name, agent, isApproval }, seen) {
   const request = { scope, name, agent };
-  if (isApproval) request.seen = seen.map(({ step, reason }) => ({ step, reason }));
+  if (isApproval) request.seen = seen.map(({ step, reason, task_hash }) => ({ step, reason, task_hash }));
   return request;
 }
 
