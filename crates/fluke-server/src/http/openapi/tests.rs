@@ -76,7 +76,7 @@ fn what_it_refers_to_is_there() {
 fn types_keep_their_grammar_and_their_words() {
     let document = document(true);
     let schemas = &document["components"]["schemas"];
-    assert_eq!(schemas["AgentName"]["pattern"], "^[A-Za-z0-9._/-]+$");
+    assert_eq!(schemas["LabelKey"]["pattern"], "^[A-Za-z0-9._/-]+$");
     assert_eq!(schemas["AgentName"]["maxLength"], 128);
     assert_eq!(schemas["Timestamp"]["format"], "date-time");
     assert_eq!(schemas["Agent"]["description"], "One agent, at a glance.");

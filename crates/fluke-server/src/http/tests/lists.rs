@@ -51,7 +51,7 @@ async fn a_list_comes_in_pages_and_the_last_one_says_so() {
         ("/api/v1/agents?limit=2", "agents", "name", &["a", "b", "c"]),
         ("/api/v1/agents?limit=3", "agents", "name", &["a", "b", "c"]),
         ("/api/v1/tasks?limit=1", "tasks", "name", &["certs", "runtimes"]),
-        ("/api/v1/tasks?limit=1&status=offline", "tasks", "name", &["certs", "runtimes"]),
+        ("/api/v1/tasks?limit=1&status=drifted", "tasks", "name", &["certs", "runtimes"]),
         ("/api/v1/drift?limit=1", "drift", "task", &["certs", "runtimes"]),
         ("/api/v1/drift?limit=1&agent=b", "drift", "task", &["certs", "runtimes"]),
         ("/api/v1/drift?limit=1&task=runtimes", "drift", "task", &["runtimes"]),
