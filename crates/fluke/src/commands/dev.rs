@@ -125,7 +125,7 @@ fn introduction(place: &Place, server: &Server, socket: &Path, labels: &Labels) 
     };
     format!(
         "{what}\nThis machine is the agent `dev` with the labels {labels}\n\
-         API: http://{}/api/v1/agents\n\
+         In a browser: http://{}\n\
          In another terminal:\n  export FLUKE_SERVER=unix://{}\n  fluke get agents\n  fluke get drift\n\
          Ctrl-C ends it and removes everything that it made.\n\n",
         server.http,
