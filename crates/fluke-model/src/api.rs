@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::event::{Event, EventId};
-use crate::id::{AgentName, CommitId, Hash256, StepAddress, TaskName};
+use crate::id::{AgentName, CommitId, Hash256, StepAddress, TaskName, check_name};
 use crate::label::{Labels, Selector};
 use crate::message::NodeType;
 use crate::policy::Policy;
@@ -181,15 +181,15 @@ pub struct DriftList {
     pub next: Option<DriftMark>,
 }
 
-/// A place in the list of drift: `agent:task:step`.
+/// A place in the list of drift: `agent:task:step`. What stood there may be gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(extend("pattern" = crate::id::DRIFT_PATTERN))]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9._/-]{1,128}:[A-Za-z0-9._/-]{1,128}:[A-Za-z0-9_/-]{1,128}\.[A-Za-z0-9._/-]{1,128}$"))]
 pub struct DriftMark {
     /// Where.
-    pub agent: AgentName,
+    pub agent: String,
     /// Which task.
-    pub task: TaskName,
+    pub task: String,
     /// Which step.
     pub step: StepAddress,
 }
@@ -201,11 +201,9 @@ impl std::str::FromStr for DriftMark {
         let mut part = || parts.next().ok_or("a place in the drift is `agent:task:step`");
         let (agent, task, step) = (part()?, part()?, part()?);
         let words = |error: crate::id::InvalidName| error.to_string();
-        Ok(Self {
-            agent: agent.try_into().map_err(words)?,
-            task: task.try_into().map_err(words)?,
-            step: step.try_into().map_err(words)?,
-        })
+        check_name("an agent name", &agent).map_err(words)?;
+        check_name("a task name", &task).map_err(words)?;
+        Ok(Self { agent, task, step: step.try_into().map_err(words)? })
     }
 }
 
@@ -224,7 +222,8 @@ impl From<DriftMark> for String {
 
 impl From<&DriftEntry> for DriftMark {
     fn from(entry: &DriftEntry) -> Self {
-        Self { agent: entry.agent.clone(), task: entry.task.clone(), step: entry.step.clone() }
+        let (agent, task) = (entry.agent.to_string(), entry.task.to_string());
+        Self { agent, task, step: entry.step.clone() }
     }
 }
 

@@ -15,11 +15,10 @@ pub const MAX_NAME: usize = 128;
 const NAME_PATTERN: &str = "^[A-Za-z0-9._/-]+$";
 
 /// The same for names that are part of an address: see [`check_path`].
-macro_rules! path_pattern {
-    () => {
-        r"(?:(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*)(?:/(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*))*)"
-    };
-}
+const PATH_PATTERN: &str = concat!(
+    r"^(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*)",
+    r"(?:/(?:\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\.{3}[A-Za-z0-9._-]*))*$"
+);
 
 /// Why a text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -144,14 +143,14 @@ name_type!(
     AgentName,
     "an agent name",
     check_path,
-    concat!("^", path_pattern!(), "$")
+    PATH_PATTERN
 );
 name_type!(
     /// A task's name, unique across all manifests of a commit.
     TaskName,
     "a task name",
     check_path,
-    concat!("^", path_pattern!(), "$")
+    PATH_PATTERN
 );
 name_type!(
     /// The key of a label.
@@ -167,10 +166,6 @@ name_type!(
     check_name,
     NAME_PATTERN
 );
-
-/// Of a place in the list of drift: `agent:task:step`.
-pub(crate) const DRIFT_PATTERN: &str =
-    concat!("^", path_pattern!(), ":", path_pattern!(), r":[A-Za-z0-9_/-]+\.[A-Za-z0-9._/-]+$");
 
 /// A step's place within its task: `kind.name`, for example `shell.migrate`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -89,7 +89,7 @@ impl Machine {
     }
 
     /// The same; only what is declared behind the step `after`, if one is given.
-    pub fn drift_after(&self, after: Option<(&TaskName, &StepAddress)>) -> Vec<DriftEntry> {
+    pub fn drift_after(&self, after: Option<(&str, &StepAddress)>) -> Vec<DriftEntry> {
         let Some(board) = &self.board else { return Vec::new() };
         let start = after.map_or(0, |(task, step)| behind(board, task, step));
         let drifted = board.snapshot.steps().filter_map(|(index, task, step)| {
@@ -133,12 +133,12 @@ impl Machine {
 }
 
 /// The index of the first step behind this one; a step that is gone counts as its task's last.
-fn behind(board: &Board, task: &TaskName, step: &StepAddress) -> u32 {
+fn behind(board: &Board, task: &str, step: &StepAddress) -> u32 {
     let tasks = board.snapshot.tasks();
-    let position = tasks.partition_point(|known| known.name < *task);
+    let position = tasks.partition_point(|known| known.name.as_str() < task);
     let Some(found) = tasks.get(position) else { return u32::MAX };
     let first = board.snapshot.steps_of(position).next().map_or(0, |index| index.0);
-    if found.name != *task {
+    if found.name.as_str() != task {
         return first;
     }
     let within = found.steps.iter().position(|known| known.address == *step);

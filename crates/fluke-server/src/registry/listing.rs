@@ -79,8 +79,8 @@ impl Registry {
 
     /// Those that are asked for, by name.
     pub fn list(&self, filter: &AgentFilter) -> api::Agents {
-        let after = filter.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let seats = self.seats_from(after);
+        let after = filter.after.as_ref().map(|after| after.as_str());
+        let seats = self.seats_from(after.map_or(Bound::Unbounded, Bound::Excluded));
         let views = seats.iter().filter_map(|seat| {
             let inner = seat.lock();
             filter.matches(&inner.machine).then(|| inner.machine.view())
@@ -114,16 +114,17 @@ impl Registry {
 
     /// What of it is asked for.
     pub fn drift_list(&self, filter: &DriftFilter) -> api::DriftList {
-        let after = filter.after.as_ref().map(|mark| &mark.agent);
+        let after = filter.after.as_ref().map(|mark| mark.agent.as_str());
         let seats = match &filter.agent {
-            Some(agent) if after.is_some_and(|after| after > agent) => Vec::new(),
+            Some(agent) if after.is_some_and(|after| after > agent.as_str()) => Vec::new(),
             Some(agent) => self.find(agent.as_str()).into_iter().collect(),
             None => self.seats_from(after.map_or(Bound::Unbounded, Bound::Included)),
         };
         let entries = seats.iter().flat_map(|seat| {
             let inner = seat.lock();
-            let here = filter.after.as_ref().filter(|mark| mark.agent == *inner.machine.name());
-            inner.machine.drift_after(here.map(|mark| (&mark.task, &mark.step)))
+            let here =
+                filter.after.as_ref().filter(|mark| mark.agent == inner.machine.name().as_str());
+            inner.machine.drift_after(here.map(|mark| (mark.task.as_str(), &mark.step)))
         });
         let wanted = entries.filter(|entry| filter.matches(entry));
         let (drift, next) = page(wanted, filter.limit, |entry| DriftMark::from(entry));
@@ -173,9 +174,9 @@ impl Registry {
         tasks
     }
 
-    fn seats_from(&self, start: Bound<&AgentName>) -> Vec<Arc<Seat>> {
+    fn seats_from(&self, start: Bound<&str>) -> Vec<Arc<Seat>> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
-        let seats = agents.seats.range::<AgentName, _>((start, Bound::Unbounded));
+        let seats = agents.seats.range::<str, _>((start, Bound::Unbounded));
         seats.map(|(_, seat)| seat.clone()).collect()
     }
 }

@@ -27,6 +27,11 @@ fn name() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9._/-]{1,128}"
 }
 
+/// Of an agent or a task.
+fn path() -> impl Strategy<Value = String> {
+    "[a-z0-9_-][a-zA-Z0-9._-]{0,40}(/[.]?[a-zA-Z0-9_-]{1,20}){0,4}"
+}
+
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![".{0,40}", "(.|\n){0,200}"]
 }
@@ -95,7 +100,7 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
         0..8,
     );
     let fields = (
-        name(),
+        path(),
         labels,
         word(),
         vec(name(), 0..8),
@@ -131,7 +136,7 @@ fn fact() -> impl Strategy<Value = Fact> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    let place = (name(), "[a-z_]{1,20}", name(), any::<u32>());
+    let place = (path(), "[a-z_]{1,20}", name(), any::<u32>());
     let fields = (any::<(u64, u64)>(), option::of(instruction()), hash(), word(), place);
     (fields, trigger(), fact()).prop_map(|(fields, trigger, fact)| {
         let ((id, at), instruction, snapshot, commit, (task, kind, name, index)) = fields;
@@ -227,7 +232,7 @@ fn task_steps() -> impl Strategy<Value = Vec<Step>> {
 
 pub(crate) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let policy = proptest::sample::select(&Policy::ALL[..]);
-    btree_map(name(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
+    btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
         let task = |(name, (policy, steps)): (String, _)| {
             let name = TaskName::new(name).expect("a name");
             Arc::new(SnapshotTask { name, policy, steps })
