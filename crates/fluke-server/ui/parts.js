@@ -2,7 +2,7 @@
 
 import { pathOf } from "./api.js";
 import { icon, statusIcon } from "./icons.js";
-import { ago, clock, eventTitle, eventTone, exactly, count, since, statusName, took, triggerName } from "./words.js";
+import { ago, clock, eventTitle, eventTone, exactly, count, since, took, triggerName } from "./words.js";
 import { h } from "./view.js";
 
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
