@@ -55,7 +55,7 @@ use crate::registry::Registry;
 use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
-use auth::{Access, ApiTokens, Peer};
+use auth::{Access, ApiTokens, Peer, Visitor};
 use crowd::{Crowd, Held, Holding};
 use metrics::Answers;
 use openapi::calls;
@@ -360,10 +360,12 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 
 /// Bounds what a request may be, how many come from one address and how many are under way, and
 /// how long each may take to begin to answer.
-async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
-    if !auth::is_within_share(&app, &request) {
+async fn bounded(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let visitor = Visitor::of(&app, request.headers());
+    if !visitor.is_within_share(&app, &request) {
         return Problem::too_many_requests().into_response();
     }
+    request.extensions_mut().insert(Arc::new(visitor));
     if let Some(problem) = beyond_bounds(&request) {
         return problem.into_response();
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -22,7 +23,8 @@ use super::serve::Connection;
 use super::session::{self, is_visible};
 use super::sign_in;
 use crate::events::EventSink;
-pub(super) use pass::{Pass, SignedIn, signed_in};
+pub(super) use pass::Pass;
+use pass::{SignedIn, signed_in};
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,8 +264,9 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whoever makes a request, and the tokens that are valid at this moment: all that is decided of
-/// one request is decided by the same.
+/// Whoever makes a request, and the tokens that are valid at this moment: looked at once, so that
+/// all that is decided of one request is decided by the same.
+#[derive(Debug)]
 pub(super) struct Visitor {
     pub valid: Arc<[SecretDigest]>,
     pub signed_in: Option<SignedIn>,
@@ -275,6 +278,13 @@ impl Visitor {
         let (valid, now) = (app.api_tokens.valid(), Timestamp::from(SystemTime::now()));
         let signed_in = signed_in(headers, &valid, &app.0.ended, now);
         Self { valid, signed_in, now }
+    }
+
+    /// Whether the address of their request may make one more of its kind; the local socket always
+    /// may.
+    pub fn is_within_share(&self, app: &App, request: &Request) -> bool {
+        let shows = self.shows(request.headers());
+        from(request).is_none_or(|from| app.0.crowd.admits(from, shows, Instant::now()))
     }
 
     /// What they show, right or wrong.
@@ -311,17 +321,17 @@ impl Visitor {
 /// Stands in front of every route.
 pub(super) async fn guard(
     State((app, access)): State<(App, Access)>,
+    Extension(visitor): Extension<Arc<Visitor>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let visitor = Visitor::of(&app, request.headers());
     match authorise(visitor.asks(&app, access, &request), &visitor.valid) {
         Ok(caller) => {
             let pass = Pass::of(&caller, &visitor.valid, visitor.signed_in.as_ref());
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(pass);
             let response = next.run(request).await;
-            renewed(response, visitor)
+            renewed(response, &visitor)
         }
         Err(Refusal::WrongToken) => {
             slow_down(&app, from(&request)).await.unwrap_or_else(|busy| busy).into_response()
@@ -329,14 +339,6 @@ pub(super) async fn guard(
         Err(Refusal::NoToken) if access == Access::Page => sign_in::ask(request.uri()),
         Err(refusal) => refusal.problem().into_response(),
     }
-}
-
-/// Whether the address of a request may make one more of its kind; the local socket always may.
-pub(super) fn is_within_share(app: &App, request: &Request) -> bool {
-    from(request).is_none_or(|from| {
-        let shows = Visitor::of(app, request.headers()).shows(request.headers());
-        app.0.crowd.admits(from, shows, Instant::now())
-    })
 }
 
 /// How a request came in; one of which it is not known is treated as coming from the network.
@@ -350,7 +352,7 @@ pub(super) fn from(request: &Request) -> Option<IpAddr> {
 }
 
 /// A session that is used gets its full life again, now and then.
-fn renewed(mut response: Response, visitor: Visitor) -> Response {
+fn renewed(mut response: Response, visitor: &Visitor) -> Response {
     let headers = response.headers();
     let kept_by_others = headers
         .get(header::CACHE_CONTROL)
@@ -358,8 +360,8 @@ fn renewed(mut response: Response, visitor: Visitor) -> Response {
     if kept_by_others || headers.contains_key(header::SET_COOKIE) {
         return response;
     }
-    let Visitor { signed_in, now, .. } = visitor;
-    let renewed = signed_in.and_then(|it| Some((it.session.renewed(now)?, it.token)));
+    let signed_in = visitor.signed_in.as_ref();
+    let renewed = signed_in.and_then(|it| Some((it.session.renewed(visitor.now)?, it.token)));
     if let Some((session, token)) = renewed
         && let Ok(cookie) = HeaderValue::try_from(session.cookie(&token))
     {

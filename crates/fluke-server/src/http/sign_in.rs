@@ -2,8 +2,10 @@
 //!
 //! All of it works without JavaScript: a form, and redirects.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +14,7 @@ use fluke_model::time::Timestamp;
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use super::api::read_body;
-use super::auth::{self, Access, Caller, Refusal, SignedIn, Visitor, authorise};
+use super::auth::{self, Access, Caller, Refusal, Visitor, authorise};
 use super::origin::{is_loopback, sent_to};
 use super::problem::Problem;
 use super::session::{self, Session};
@@ -31,12 +33,17 @@ fn see_other(location: &str) -> impl IntoResponse + use<> {
     (StatusCode::SEE_OTHER, [(header::LOCATION, location.to_string())])
 }
 
-pub(super) async fn form(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Response {
+pub(super) async fn form(
+    State(app): State<App>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
     let query = uri.query().unwrap_or_default();
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let next = pairs.find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
     let next = local(next.as_deref().unwrap_or_default());
-    if signed_in(&app, &headers).is_some() {
+    if visitor.signed_in.is_some() {
         return see_other(next).into_response();
     }
     if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
@@ -152,18 +159,24 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     Ok(([(header::SET_COOKIE, cookie)], see_other(next)).into_response())
 }
 
-pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Response {
-    if let Some(it) = signed_in(&app, &headers) {
-        app.0.ended.add(it.session.nonce, now());
+pub(super) async fn leave(
+    State(app): State<App>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+) -> Response {
+    if let Some(it) = &visitor.signed_in {
+        app.0.ended.add(it.session.nonce, visitor.now);
     }
     ([(header::SET_COOKIE, session::forgotten())], see_other("/sign-in")).into_response()
 }
 
 /// `GET /api/v1/session`: what whoever asks may do here, as the guard of every route would decide.
 /// Strangers learn nothing but that.
-pub(super) async fn session(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn session(
+    State(app): State<App>,
+    Extension(visitor): Extension<Arc<Visitor>>,
+    request: Request,
+) -> Result<Response, Problem> {
     query::nothing(request.uri())?;
-    let visitor = Visitor::of(&app, request.headers());
     let looks = visitor.asks(&app, Access::Read, &request);
     let changes = visitor.asks(&app, Access::Change, &request).from_own_page();
     let (looks, changes) = (authorise(looks, &visitor.valid), authorise(changes, &visitor.valid));
@@ -189,10 +202,6 @@ pub(super) async fn session(State(app): State<App>, request: Request) -> Result<
         page_url: place.and_then(|place| place.page_url.clone()),
     };
     Ok(json(StatusCode::OK, &session))
-}
-
-fn signed_in(app: &App, headers: &HeaderMap) -> Option<SignedIn> {
-    auth::signed_in(headers, &app.api_tokens.valid(), &app.0.ended, now())
 }
 
 fn now() -> Timestamp {

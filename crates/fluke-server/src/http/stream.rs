@@ -2,7 +2,8 @@
 //!
 //! A message's `event` is `agent`, `event`, `source` or `reconcile`, and its data what the API
 //! says of that thing now. Only events have an id, to resume by. `lagged` means: changes were
-//! missed and the stream ends; fetch everything anew and connect again.
+//! missed and the stream ends; fetch everything anew and connect again. `ping` says that the stream
+//! lives, where nothing else does.
 //!
 //! Messages are made in one place ([`hub`]) and shared. A listener that does not read holds up
 //! nobody: it falls behind, learns that it did, and is gone.
