@@ -48,10 +48,8 @@ pub(super) async fn apart(
         let _place = place;
         make(&app)
     });
-    made.await.unwrap_or_else(|error| {
-        tracing::error!("fluke itself failed on a request; please report it: {error}");
-        Err(Problem::internal())
-    })
+    // What fails there has failed here.
+    made.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 pub(super) async fn agents(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {

@@ -21,15 +21,6 @@ use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
 use page::Page;
 
-const STATUSES: [Status; 6] = [
-    Status::InSync,
-    Status::Drifted,
-    Status::Applying,
-    Status::Failed,
-    Status::Unknown,
-    Status::Offline,
-];
-
 /// What the HTTP side counts on its way.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
@@ -85,7 +76,7 @@ pub(super) fn collect(app: &App, now: Timestamp) -> String {
 fn agents(app: &App, page: &mut Page) {
     let census = app.registry.census();
     page.gauge("fluke_agents", "Known agents by status.");
-    for status in STATUSES {
+    for status in Status::ALL {
         let count = census.by_status.get(&status).copied().unwrap_or(0);
         page.labelled(&[("status", status.as_str())], count);
     }

@@ -1,8 +1,10 @@
 //! The machine against a scripted agent: what it is told, and what comes of it.
 
 mod approving;
+mod commits;
 mod dying;
 mod laws;
+mod returning;
 
 use std::collections::BTreeMap;
 
@@ -341,48 +343,6 @@ fn a_drift_that_heals_by_itself_is_resolved() {
 }
 
 #[test]
-fn a_commit_that_changes_nothing_here_starts_nothing() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.answer(&[ok(0)]);
-    assert_eq!(told(&lab.commit("c2", &[quiet("a")])), Vec::<String>::new());
-    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c2")));
-}
-
-#[test]
-fn a_commit_checks_only_what_it_changed() {
-    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
-    lab.answer(&[ok(0), ok(1)]);
-    let changed = task("b", Policy::Remediate, &["y"]);
-    let sent = lab.commit("c2", &[quiet("a"), changed, quiet("c")]);
-    assert_eq!(told(&sent), ["snapshot", "check 1,2"]);
-    assert_eq!(told(&lab.answer(&[off(1), ok(2)])), ["apply 1"]);
-}
-
-#[test]
-fn a_newer_commit_waits_for_an_apply_and_only_the_newest_counts() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.answer(&[off(0)]);
-    assert!(lab.commit("c2", &[quiet("b")]).is_empty());
-    assert!(lab.commit("c3", &[quiet("c")]).is_empty());
-    assert_eq!(told(&lab.perform(Outcome::Success)), ["snapshot", "check all"]);
-    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c3")));
-    let commits: Vec<_> = lab.events.iter().filter_map(|event| event.commit.clone()).collect();
-    assert!(commits.iter().all(|commit| commit.as_str() == "c1"), "no event mixes commits");
-}
-
-#[test]
-fn a_newer_commit_replaces_a_check_and_its_late_answer_counts_for_nothing() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    let stale = lab.last.clone();
-    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot", "check all"]);
-    let current = std::mem::replace(&mut lab.last, stale);
-    assert!(lab.answer(&[off(0)]).is_empty());
-    assert_eq!(lab.status(), Status::Unknown);
-    lab.last = current;
-    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
-}
-
-#[test]
 fn a_failing_task_is_tried_again_after_growing_pauses_and_told_once() {
     let mut lab = Lab::with(&[task("a", Policy::RemediateAndAlert, &["x"])]);
     lab.answer(&[off(0)]);
@@ -420,16 +380,6 @@ fn a_failing_task_is_tried_again_after_growing_pauses_and_told_once() {
 }
 
 #[test]
-fn a_new_snapshot_tries_a_failing_task_at_once() {
-    let mut lab = Lab::with(&[quiet("a"), quiet("b")]);
-    lab.answer(&[off(0), ok(1)]);
-    lab.perform(Outcome::AppliedButDrifted);
-    assert_eq!(lab.machine.drift()[0].status, StepStatus::AppliedButDrifted);
-    assert_eq!(told(&lab.commit("c2", &[quiet("a")])), ["snapshot", "check all"]);
-    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
-}
-
-#[test]
 fn a_check_that_cannot_tell_applies_nothing() {
     let mut lab = Lab::with(&[task("a", Policy::Remediate, &["x", "y"])]);
     assert!(lab.answer(&[unsure(0), off(1)]).is_empty());
@@ -438,75 +388,6 @@ fn a_check_that_cannot_tell_applies_nothing() {
     lab.pass(POLL);
     assert_eq!(told(&lab.answer(&[ok(0)])), ["apply 1"]);
     assert!(lab.kinds().contains(&"check_recovered"));
-}
-
-#[test]
-fn a_repeated_record_is_acknowledged_and_told_once() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.answer(&[off(0)]);
-    let began = || Fact::Began { reason: "x".into() };
-    assert_eq!(told(&lab.record_as(5, StepIndex(0), began())), ["ack 5"]);
-    assert_eq!(told(&lab.record_as(5, StepIndex(0), began())), ["ack 5"]);
-    assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_started").count(), 1);
-}
-
-#[test]
-fn what_happened_while_the_connection_was_lost_is_told_on_return() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.ask(None);
-    lab.answer(&[off(0)]);
-    lab.record(StepIndex(0), Fact::Began { reason: "x".into() });
-    lab.step(Input::Disconnected { why: "connection reset".into() });
-    assert_eq!(lab.status(), Status::Offline);
-    let lost = Progress::Ended { error: Some("the agent's connection was lost".into()) };
-    assert_eq!(lab.progress.last(), Some(&lost));
-
-    let before = lab.last.clone();
-    assert_eq!(told(&lab.connect(&[quiet("a")])), ["snapshot", "check all"]);
-    let check = std::mem::replace(&mut lab.last, before);
-    let output = Output::from_text("done");
-    lab.record(StepIndex(0), Fact::Ended { outcome: Outcome::Success, duration_ms: 3, output });
-    lab.last = check;
-    assert!(lab.answer(&[ok(0)]).is_empty(), "nothing is applied twice");
-    assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_finished").count(), 1);
-    assert_eq!(lab.status(), Status::InSync);
-}
-
-#[test]
-fn an_apply_that_its_agent_forgot_is_ended_when_the_agent_is_back_and_only_once() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.answer(&[off(0)]);
-    lab.record(StepIndex(0), Fact::Began { reason: "x".into() });
-    let apply = lab.last.clone();
-    lab.step(Input::Disconnected { why: "connection reset".into() });
-    lab.connect(&[quiet("a")]);
-    let ends = |lab: &Lab| -> Vec<Option<Outcome>> {
-        let ended = lab.events.iter().filter(|event| event.kind == EventKind::ApplyFinished);
-        ended.map(|event| event.outcome).collect()
-    };
-    assert_eq!(ends(&lab), [], "it may still be under way");
-    assert_eq!(told(&lab.answer(&[off(0)])), ["apply 0"]);
-    assert_eq!(ends(&lab), [Some(Outcome::Interrupted)]);
-
-    // One that was able to write down the beginning, and not the end, ends it once more.
-    let output = Output::from_text("the agent ended in the middle");
-    let again = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
-    let next = std::mem::replace(&mut lab.last, apply);
-    assert_eq!(told(&lab.record_as(1 << 20, StepIndex(0), again)), ["ack 1048576"]);
-    lab.last = next;
-    lab.records = 1 << 20;
-    assert_eq!(ends(&lab), [Some(Outcome::Interrupted)]);
-    lab.perform(Outcome::Success);
-    assert_eq!(ends(&lab), [Some(Outcome::Interrupted), Some(Outcome::Success)]);
-}
-
-#[test]
-fn what_an_agent_could_not_keep_is_counted_in_an_event() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    lab.step(Input::Message(ToServer::Lost { records: 7 }));
-    let event = lab.events.last().expect("an event");
-    assert_eq!(event.kind, EventKind::EventsLost);
-    assert!(event.output.as_ref().is_some_and(|text| text.starts_with("7 records")), "{event:?}");
 }
 
 #[test]
@@ -523,16 +404,6 @@ fn a_clock_that_jumps_changes_no_interval() {
         lab.answer(&[]);
         assert!(lab.machine.silent_for(lab.now) < POLL);
     }
-}
-
-#[test]
-fn a_task_that_no_longer_applies_is_no_drift_any_more() {
-    let mut lab = Lab::with(&[task("a", Policy::AlertOnly, &["x"]), quiet("b")]);
-    lab.answer(&[off(0), ok(1)]);
-    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot"], "nothing new to check");
-    assert!(lab.machine.drift().is_empty());
-    assert_eq!(lab.alerts.last(), Some(&News::DriftResolved));
-    assert_eq!(lab.status(), Status::InSync);
 }
 
 #[test]
@@ -620,33 +491,6 @@ fn only_so_many_reconciles_wait_for_one_agent_and_all_of_them_end() {
     lab.step(Input::Disconnected { why: "test".into() });
     let ended = |progress: &&Progress| matches!(progress, Progress::Ended { error: Some(_) });
     assert_eq!(lab.progress.iter().filter(ended).count(), MAX_REQUESTS);
-}
-
-#[test]
-fn an_offline_repair_that_a_commit_overtakes_does_not_look_under_way_for_ever() {
-    let mut lab = Lab::with(&[quiet("a")]);
-    let repair = |lab: &Lab, id, fact| Record {
-        id: RecordId(id),
-        at: lab.now.wall,
-        instruction: None,
-        snapshot: wanted("c1", &[quiet("a")]).snapshot.hash(),
-        commit: CommitId::new("c1"),
-        task: TaskName::new("a").expect("name"),
-        step: StepAddress::new("shell", "s0").expect("address"),
-        index: StepIndex(0),
-        trigger: Trigger::Offline,
-        fact,
-    };
-    let began = repair(&lab, 1, Fact::Began { reason: "drifted".into() });
-    lab.step(Input::Message(ToServer::Record(began)));
-    assert_eq!(lab.machine.drift()[0].status, StepStatus::Applying);
-    assert_eq!(told(&lab.commit("c2", &[quiet("a"), quiet("b")])), ["snapshot", "check all"]);
-    let output = Output::from_text("");
-    let ended = Fact::Ended { outcome: Outcome::Success, duration_ms: 1, output };
-    let ended = repair(&lab, 2, ended);
-    lab.step(Input::Message(ToServer::Record(ended)));
-    lab.answer(&[ok(0), ok(1)]);
-    assert_eq!(lab.status(), Status::InSync);
 }
 
 #[test]
