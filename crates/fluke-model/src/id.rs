@@ -45,6 +45,15 @@ pub enum InvalidName {
         /// The first offending character.
         character: char,
     },
+    /// A text that cannot be part of a host name.
+    #[error(
+        "{what} becomes part of a host name: use lower-case letters, digits and `-`, at most \
+         {MAX_WORD}, with a letter or digit at both ends"
+    )]
+    Word {
+        /// What the name was for, with its article.
+        what: &'static str,
+    },
     /// A part between slashes that an address would lose.
     #[error("{what} must have something else than `.` and `..` before, between and behind its `/`")]
     Part {
@@ -75,6 +84,25 @@ fn check_path(what: &'static str, text: &str) -> Result<(), InvalidName> {
         true => Err(InvalidName::Part { what }),
         false => Ok(()),
     }
+}
+
+/// The longest part of a host name.
+pub const MAX_WORD: usize = 63;
+
+/// The grammar of [`check_word`].
+const WORD_PATTERN: &str = "^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$";
+
+/// Checks a name that becomes one part of a host name.
+fn check_word(what: &'static str, text: &str) -> Result<(), InvalidName> {
+    if text.is_empty() {
+        return Err(InvalidName::Empty { what });
+    }
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_word = text.len() <= MAX_WORD
+        && text.chars().all(allowed)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if is_word { Ok(()) } else { Err(InvalidName::Word { what }) }
 }
 
 macro_rules! name_type {
@@ -151,6 +179,27 @@ name_type!(
     "a task name",
     check_path,
     PATH_PATTERN
+);
+name_type!(
+    /// A service's name, unique across all manifests of a commit: the `web` of `web.internal`.
+    ServiceName,
+    "a service name",
+    check_word,
+    WORD_PATTERN
+);
+name_type!(
+    /// A port's name, unique within its service.
+    PortName,
+    "a port name",
+    check_word,
+    WORD_PATTERN
+);
+name_type!(
+    /// A volume's name, unique within its service.
+    VolumeName,
+    "a volume name",
+    check_word,
+    WORD_PATTERN
 );
 name_type!(
     /// The key of a label.
@@ -354,6 +403,16 @@ mod tests {
             let refused = InvalidName::Part { what: "an agent name" };
             assert_eq!(AgentName::new(bad), Err(refused), "{bad}");
             assert!(TaskName::new(bad).is_err() && LabelValue::new(bad).is_ok(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_part_of_a_host_name_keeps_to_its_grammar() {
+        for good in ["web", "a", "0", "web-2", &"n".repeat(63)] {
+            assert!(ServiceName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "Web", "web.eu", "-web", "web-", "w_b", "a/b", &"n".repeat(64)] {
+            assert!(ServiceName::new(bad).is_err(), "{bad}");
         }
     }
 

@@ -5,12 +5,15 @@
 
 pub mod api;
 pub mod diagnostic;
+pub mod directory;
 pub mod event;
 pub mod id;
 pub mod label;
 pub mod message;
+pub mod placement;
 pub mod policy;
 pub mod secret;
+pub mod service;
 pub mod snapshot;
 pub mod status;
 pub mod task;

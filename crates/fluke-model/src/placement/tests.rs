@@ -1,0 +1,174 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn name(number: usize) -> AgentName {
+    AgentName::new(format!("h{number}")).expect("a name")
+}
+
+fn web() -> ServiceName {
+    ServiceName::new("web").expect("a name")
+}
+
+fn here(number: usize, holds: &[u32]) -> Candidate {
+    Candidate { host: name(number), away: None, holds: holds.to_vec() }
+}
+
+fn away(number: usize, seconds: u64, holds: &[u32]) -> Candidate {
+    Candidate { away: Some(Duration::from_secs(seconds)), ..here(number, holds) }
+}
+
+fn placed(replicas: u32, is_stateful: bool, candidates: &[Candidate]) -> Placement {
+    let reschedule_after = Duration::from_secs(300);
+    place(Wanted { service: &web(), replicas, is_stateful, reschedule_after }, candidates)
+}
+
+/// The candidates, holding what the placement gives them.
+fn settled(candidates: &[Candidate], placement: &Placement) -> Vec<Candidate> {
+    let holds = |host: &AgentName| {
+        placement.iter().filter(|(_, at)| *at == host).map(|(number, _)| *number).collect()
+    };
+    let settle =
+        |candidate: &Candidate| Candidate { holds: holds(&candidate.host), ..candidate.clone() };
+    candidates.iter().map(settle).collect()
+}
+
+fn loads(placement: &Placement) -> BTreeMap<AgentName, u32> {
+    let mut loads = BTreeMap::new();
+    placement.values().for_each(|host| *loads.entry(host.clone()).or_default() += 1);
+    loads
+}
+
+fn moved(before: &Placement, after: &Placement) -> usize {
+    before.iter().filter(|(number, host)| after.get(number) != Some(host)).count()
+}
+
+#[test]
+fn replicas_are_spread_one_to_a_host_while_there_are_hosts() {
+    let hosts: Vec<Candidate> = (0..5).map(|number| here(number, &[])).collect();
+    let loads = loads(&placed(3, false, &hosts));
+    assert_eq!(loads.len(), 3);
+    assert!(loads.values().all(|load| *load == 1));
+}
+
+#[test]
+fn without_a_host_nothing_is_placed() {
+    assert!(placed(3, false, &[]).is_empty());
+    assert!(placed(3, false, &[away(0, 10, &[])]).is_empty());
+}
+
+#[test]
+fn a_host_that_is_away_keeps_its_replica_until_its_time_is_up() {
+    let hosts = |seconds| [away(0, seconds, &[0]), here(1, &[1])];
+    assert_eq!(placed(2, false, &hosts(299))[&0], name(0));
+    assert_eq!(placed(2, false, &hosts(300))[&0], name(1));
+}
+
+#[test]
+fn volumes_never_move_however_long_their_host_is_away() {
+    let hosts = [away(0, 1_000_000, &[0]), here(1, &[1])];
+    assert_eq!(placed(2, true, &hosts)[&0], name(0));
+    // Nor are they evened out.
+    let hosts = [here(0, &[0, 1, 2]), here(1, &[])];
+    assert!(placed(3, true, &hosts).values().all(|host| *host == name(0)));
+}
+
+#[test]
+fn a_host_that_comes_back_does_not_get_a_replica_that_found_another_place() {
+    let hosts = [away(0, 300, &[0]), here(1, &[]), here(2, &[1])];
+    let placement = placed(2, false, &hosts);
+    assert_eq!(placement[&0], name(1));
+    let back = [here(0, &[]), here(1, &[0]), here(2, &[1])];
+    assert_eq!(placed(2, false, &back), placement);
+}
+
+#[test]
+fn a_new_host_takes_its_share_and_no_more() {
+    let before = [here(0, &[0, 1, 2]), here(1, &[3, 4, 5])];
+    let mut after = before.to_vec();
+    after.push(here(2, &[]));
+    let (before, after) = (placed(6, false, &before), placed(6, false, &after));
+    assert_eq!(moved(&before, &after), 2);
+    assert!(loads(&after).values().all(|load| *load == 2));
+}
+
+prop_compose! {
+    fn fleet()(hosts in prop::collection::vec((prop::option::of(0u64..600), prop::collection::vec(0u32..12, 0..4)), 0..8)) -> Vec<Candidate> {
+        hosts.into_iter().enumerate().map(|(number, (gone, holds))| match gone {
+            Some(seconds) => away(number, seconds, &holds),
+            None => here(number, &holds),
+        }).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn whoever_is_asked_in_whatever_order_decides_the_same(
+        candidates in fleet(), replicas in 0u32..12, stateful: bool,
+    ) {
+        let mut turned = candidates.clone();
+        turned.reverse();
+        prop_assert_eq!(placed(replicas, stateful, &candidates), placed(replicas, stateful, &turned));
+    }
+
+    #[test]
+    fn what_was_placed_stays_placed(candidates in fleet(), replicas in 0u32..12, stateful: bool) {
+        let placement = placed(replicas, stateful, &candidates);
+        let settled = settled(&candidates, &placement);
+        prop_assert_eq!(&placed(replicas, stateful, &settled), &placement);
+    }
+
+    #[test]
+    fn all_are_placed_where_anybody_is_here(
+        candidates in fleet(), replicas in 0u32..12, stateful: bool,
+    ) {
+        let placement = placed(replicas, stateful, &candidates);
+        prop_assert!(placement.keys().all(|number| *number < replicas));
+        if candidates.iter().any(|candidate| candidate.away.is_none()) {
+            prop_assert_eq!(placement.len() as u32, replicas);
+        }
+    }
+
+    #[test]
+    fn a_stateless_service_is_spread_evenly_over_those_that_are_here(
+        candidates in fleet(), replicas in 0u32..12,
+    ) {
+        let placement = placed(replicas, false, &candidates);
+        let loads = loads(&placement);
+        let here = candidates.iter().filter(|candidate| candidate.away.is_none());
+        let here: Vec<u32> = here
+            .map(|candidate| loads.get(&candidate.host).copied().unwrap_or_default())
+            .collect();
+        let (least, most) = (here.iter().min(), here.iter().max());
+        prop_assert!(most.zip(least).is_none_or(|(most, least)| most - least <= 1));
+    }
+
+    #[test]
+    fn when_a_host_is_lost_only_its_own_replicas_move(
+        count in 2usize..8, replicas in 0u32..12, lost in 0usize..8,
+    ) {
+        let fresh: Vec<Candidate> = (0..count).map(|number| here(number, &[])).collect();
+        let before = placed(replicas, false, &fresh);
+        let mut hosts = settled(&fresh, &before);
+        let lost = name(lost % count);
+        hosts.retain(|candidate| candidate.host != lost);
+        let after = placed(replicas, false, &hosts);
+        let its_own = before.values().filter(|host| **host == lost).count();
+        prop_assert_eq!(moved(&before, &after), its_own);
+    }
+
+    #[test]
+    fn a_volume_is_used_wherever_it_is(candidates in fleet(), replicas in 0u32..12) {
+        let placement = placed(replicas, true, &candidates);
+        for (number, host) in &placement {
+            let holders: BTreeSet<&AgentName> = candidates
+                .iter()
+                .filter(|candidate| candidate.holds.contains(number))
+                .map(|candidate| &candidate.host)
+                .collect();
+            prop_assert!(holders.is_empty() || holders.contains(host));
+        }
+    }
+}
