@@ -14,17 +14,22 @@
 //!
 //! The server has at most one instruction under way with an agent. Heartbeats go both ways.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::directory::{Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey};
 use crate::id::{
-    AgentName, CommitId, Hash256, InstanceId, InstructionId, SessionId, StepAddress, TaskName,
+    AgentName, CommitId, Hash256, InstanceId, InstructionId, ServiceName, SessionId, StepAddress,
+    TaskName,
 };
 use crate::label::Labels;
 use crate::policy::Trigger;
+use crate::service::{DeploymentId, DeploymentReport};
 use crate::snapshot::{Snapshot, StepIndex};
 use crate::time::Timestamp;
 use crate::verdict::{Outcome, Output, Verdict};
@@ -99,6 +104,23 @@ pub enum ToServer {
         /// How many.
         records: u64,
     },
+    /// How its deployments are.
+    Services(ServicesReport),
+    /// How names, routes and mesh are.
+    Network(NetworkReport),
+    /// What others need to reach it.
+    Mesh(MeshReport),
+    /// Where numbered replicas were when it last heard; for a server that starts anew.
+    Placements(Placements),
+    /// An edit did not fit; the whole table is needed.
+    Resend(Section),
+    /// The answer to a [`ToAgent::Settle`], behind all its records.
+    Settled {
+        /// What was asked.
+        instruction: InstructionId,
+        /// What is not as it should be.
+        problem: Option<String>,
+    },
 }
 
 /// From server to agent.
@@ -140,6 +162,89 @@ pub enum ToAgent {
         /// The newest one.
         record: RecordId,
     },
+    /// What hosts must know of each other has changed.
+    Directory(DirectoryEdit),
+    /// This subnet is the host's, whatever it claimed.
+    Subnet(Claim),
+    /// No name and no route leads to these any more.
+    Released(Vec<DeploymentId>),
+    /// Put services right, whatever their policy, and answer with [`ToServer::Settled`].
+    Settle {
+        /// To be named in the answer.
+        instruction: InstructionId,
+        /// Only this one.
+        service: Option<ServiceName>,
+        /// Why, for the record.
+        trigger: Trigger,
+    },
+}
+
+/// How an agent's deployments are: what changed since it last said so in this session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServicesReport {
+    /// Nothing that was said before holds any more.
+    pub whole: bool,
+    /// Those that are new, or other than they were.
+    pub deployments: Vec<DeploymentReport>,
+    /// Those that are no more.
+    pub gone: Vec<DeploymentId>,
+}
+
+/// How names, routes and mesh are on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkReport {
+    /// What its DNS answers from.
+    pub names: SectionReport,
+    /// What its proxy has loaded; none on workers.
+    pub routes: Option<SectionReport>,
+    /// What its interface has.
+    pub mesh: SectionReport,
+}
+
+/// How one part of the directory is on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionReport {
+    /// Of the table that is in effect.
+    pub hash: Hash256,
+    /// Why it is not what it should be.
+    pub problem: Option<String>,
+}
+
+/// What others need to reach a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeshReport {
+    /// Its own; the private one never leaves it.
+    pub public_key: PublicKey,
+    /// Where it may be reached, best first.
+    pub endpoints: Vec<SocketAddr>,
+    /// What it takes to be its own, if anything.
+    pub claim: Option<Claim>,
+}
+
+/// A change of one part of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirectoryEdit {
+    /// Of names.
+    Names(Edit<ServiceName, BTreeSet<Ipv4Addr>>),
+    /// Of routes.
+    Routes(Edit<RouteKey, Route>),
+    /// Of peers.
+    Peers(Edit<AgentName, Peer>),
+    /// Of placements.
+    Placements(Edit<ServiceName, BTreeMap<u32, AgentName>>),
+}
+
+/// A part of the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// What is called what.
+    Names,
+    /// What comes in goes where.
+    Routes,
+    /// Who is in the mesh.
+    Peers,
+    /// Which replica is where.
+    Placements,
 }
 
 /// What a server answers a [`Hello`] with.
@@ -208,16 +313,34 @@ pub struct Record {
     pub snapshot: Hash256,
     /// Under which commit.
     pub commit: CommitId,
-    /// Which task.
-    pub task: TaskName,
-    /// Which step.
-    pub step: StepAddress,
-    /// Its index in that snapshot.
-    pub index: StepIndex,
+    /// What it happened to.
+    pub subject: Subject,
     /// Why.
     pub trigger: Trigger,
     /// What.
     pub fact: Fact,
+}
+
+/// What a record is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A step of a task.
+    Step {
+        /// Which task.
+        task: TaskName,
+        /// Which step.
+        step: StepAddress,
+        /// Its index in the record's snapshot.
+        index: StepIndex,
+    },
+    /// A container, or what all services share: names, routes, mesh.
+    Service {
+        /// Which service, where it is about one.
+        service: Option<ServiceName>,
+        /// `container.web-0`, `dns.records`, `routes.traefik`, `mesh.peers`.
+        part: StepAddress,
+    },
 }
 
 /// What happened to a step.

@@ -174,10 +174,9 @@ pub struct SnapshotService {
     pub name: ServiceName,
     /// The service's own, or the server's default.
     pub policy: Policy,
-    /// What runs.
-    pub container: ContainerSpec,
-    /// How it is reached.
-    pub ports: Vec<Port>,
+    /// What runs. How it is reached is for the directory: nothing that a host runs depends on it.
+    /// None where this version does not understand all of it: then nothing of it is touched.
+    pub container: Option<ContainerSpec>,
     /// Which of its replicas are this host's; sorted, never empty.
     pub replicas: Vec<Replica>,
 }
@@ -188,8 +187,7 @@ impl SnapshotService {
         Self {
             name: service.name.clone(),
             policy: service.policy.unwrap_or(default_policy),
-            container: service.container.clone(),
-            ports: service.ports.clone(),
+            container: Some(service.container.clone()),
             replicas,
         }
     }
@@ -202,9 +200,12 @@ impl SnapshotService {
 
     /// The deployments that `host` should have of it.
     pub fn deployments(&self, host: &AgentName) -> impl Iterator<Item = (Replica, DeploymentId)> {
-        self.replicas.iter().map(move |replica| {
-            (*replica, DeploymentId::of(&self.name, &self.container, *replica, host))
-        })
+        let each = move |container| {
+            self.replicas.iter().map(move |replica| {
+                (*replica, DeploymentId::of(&self.name, container, *replica, host))
+            })
+        };
+        self.container.as_ref().into_iter().flat_map(each)
     }
 }
 

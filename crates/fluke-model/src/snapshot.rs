@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Hash256, LabelKey, LabelValue, TaskName};
+use crate::id::{Hash256, LabelKey, LabelValue, ServiceName, TaskName};
 use crate::label::Labels;
 use crate::policy::Policy;
+use crate::service::{Service, SnapshotService};
 use crate::task::{Step, Task};
 
 /// Everything that a commit says, checked and resolved.
@@ -15,6 +16,8 @@ use crate::task::{Step, Task};
 pub struct Model {
     /// By name.
     pub tasks: BTreeMap<TaskName, Arc<Task>>,
+    /// By name.
+    pub services: BTreeMap<ServiceName, Arc<Service>>,
 }
 
 /// A step's position among all steps of a snapshot.
@@ -52,10 +55,13 @@ impl SnapshotTask {
 
 /// All that one host should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Arc<SnapshotTask>>", into = "Vec<Arc<SnapshotTask>>")]
+#[serde(from = "Content", into = "Content")]
 pub struct Snapshot {
     hash: Hash256,
     tasks: Vec<Arc<SnapshotTask>>,
+    services: Vec<Arc<SnapshotService>>,
+    /// For each service, the hash it stands under.
+    service_hashes: Vec<Hash256>,
     /// For each task, the hash it stands under.
     hashes: Vec<Hash256>,
     /// For each task, the index of its first step.
@@ -87,7 +93,37 @@ impl Snapshot {
                 start
             })
             .collect();
-        Self { hash: Hash256::of(&digests), tasks, hashes, starts, steps }
+        Self {
+            hash: Hash256::of(&digests),
+            tasks,
+            services: Vec::new(),
+            service_hashes: Vec::new(),
+            hashes,
+            starts,
+            steps,
+        }
+    }
+
+    /// The same host with these services, by name.
+    pub fn with_services(self, services: Vec<Arc<SnapshotService>>) -> Self {
+        self.with_hashed_services(services.into_iter().map(|one| (one.hash(), one)).collect())
+    }
+
+    /// The same under hashes that are already known; as for tasks, it may be another than its own.
+    pub fn with_hashed_services(
+        mut self,
+        mut services: Vec<(Hash256, Arc<SnapshotService>)>,
+    ) -> Self {
+        services.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        (self.service_hashes, self.services) = services.into_iter().unzip();
+        let digests = self.hashes.iter().chain(&self.service_hashes);
+        let mut digests: Vec<u8> = digests.flat_map(|hash| *hash.as_bytes()).collect();
+        // A service is not a task.
+        if !self.services.is_empty() {
+            digests.extend((self.services.len() as u64).to_be_bytes());
+        }
+        self.hash = Hash256::of(&digests);
+        self
     }
 
     /// Equal for equal content, whatever commit it came from.
@@ -103,6 +139,16 @@ impl Snapshot {
     /// The hash that each task stands under, in their order.
     pub fn task_hashes(&self) -> &[Hash256] {
         &self.hashes
+    }
+
+    /// By name.
+    pub fn services(&self) -> &[Arc<SnapshotService>] {
+        &self.services
+    }
+
+    /// The hash that each service stands under, in their order.
+    pub fn service_hashes(&self) -> &[Hash256] {
+        &self.service_hashes
     }
 
     /// The task of this name.
@@ -147,15 +193,23 @@ impl Default for Snapshot {
     }
 }
 
-impl From<Vec<Arc<SnapshotTask>>> for Snapshot {
-    fn from(tasks: Vec<Arc<SnapshotTask>>) -> Self {
-        Self::new(tasks)
+/// What a snapshot is kept as.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    tasks: Vec<Arc<SnapshotTask>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    services: Vec<Arc<SnapshotService>>,
+}
+
+impl From<Content> for Snapshot {
+    fn from(content: Content) -> Self {
+        Self::new(content.tasks).with_services(content.services)
     }
 }
 
-impl From<Snapshot> for Vec<Arc<SnapshotTask>> {
+impl From<Snapshot> for Content {
     fn from(snapshot: Snapshot) -> Self {
-        snapshot.tasks
+        Self { tasks: snapshot.tasks, services: snapshot.services }
     }
 }
 

@@ -4,9 +4,11 @@
 //! everything, since anybody may be at the other end: grammar, bounds, hashes. What a newer
 //! version may have added is tolerated, always to the harmless side.
 
+mod directory;
 mod from_agent;
 mod from_server;
 mod parts;
+mod services;
 mod snapshot;
 mod text;
 
@@ -21,6 +23,23 @@ pub const MAX_LABELS: usize = 64;
 pub const MAX_EXECUTORS: usize = 64;
 /// The most steps a snapshot may have.
 pub const MAX_STEPS: usize = 100_000;
+
+/// The most replicas a host may have, and deployments it may report.
+pub const MAX_REPLICAS: usize = 10_000;
+/// The most rows an edit of a table may have.
+pub(crate) const MAX_ROWS: usize = 100_000;
+/// The most addresses a host may be reached at.
+pub(crate) const MAX_ENDPOINTS: usize = 16;
+/// The most words of a container's command.
+pub(crate) const MAX_WORDS: usize = 1000;
+/// The most variables of a container.
+pub(crate) const MAX_ENV: usize = 1000;
+/// The most volumes of a container.
+pub(crate) const MAX_VOLUMES: usize = 64;
+/// Bytes of a path or a command.
+pub(crate) const MAX_TEXT: usize = 64 * 1024;
+/// Bytes of an image's name, a digest, a domain.
+pub(crate) const MAX_IMAGE: usize = 1024;
 
 /// Bytes of a reason: why something is drifted, or could not be told.
 pub(crate) const MAX_REASON: usize = 4 * 1024;

@@ -1,19 +1,27 @@
 //! What agents say.
 
 use fluke_model::id::{
-    AgentName, InstanceId, LabelKey, LabelValue, SessionId, StepAddress, TaskName, check_name,
+    AgentName, InstanceId, LabelKey, LabelValue, ServiceName, SessionId, StepAddress, TaskName,
+    check_name,
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, Record, RecordId, StepReport, ToServer,
+    Checked, Fact, Hello, NodeType, Record, RecordId, StepReport, Subject, ToServer,
 };
 use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Drift, MAX_OUTPUT, Output, Verdict};
 
+use super::directory::{
+    known_placements, mesh_from_proto, mesh_to_proto, placements_to_proto, section,
+    section_to_proto,
+};
 use super::parts::{
     commit, commit_to_proto, hash, hash_to_proto, instruction, instruction_to_proto, named,
     outcome, outcome_to_proto, steps, steps_to_proto, trigger, trigger_to_proto,
+};
+use super::services::{
+    network_from_proto, network_to_proto, services_from_proto, services_to_proto,
 };
 use super::text::{at_most, bounded, clip, clip_line, line};
 use super::{MAX_DIFF, MAX_EXECUTORS, MAX_LABELS, MAX_REASON, MAX_STEPS, MAX_VERSION};
@@ -39,6 +47,17 @@ pub(crate) fn to_server_to_proto(message: ToServer) -> Body {
             steps: Some(steps_to_proto(steps)),
         }),
         ToServer::Lost { records } => Body::Lost(proto::Lost { records }),
+        ToServer::Services(report) => Body::Services(services_to_proto(report)),
+        ToServer::Network(report) => Body::Network(network_to_proto(report)),
+        ToServer::Mesh(report) => Body::Mesh(mesh_to_proto(report)),
+        ToServer::Placements(known) => Body::Placements(placements_to_proto(known.whole())),
+        ToServer::Resend(section) => {
+            Body::Resend(proto::Resend { section: section_to_proto(section) })
+        }
+        ToServer::Settled { instruction, problem } => Body::Settled(proto::Settled {
+            instruction: Some(instruction_to_proto(instruction)),
+            problem: problem.map(|problem| clip(problem, MAX_REASON)),
+        }),
     }
 }
 
@@ -63,6 +82,29 @@ pub(crate) fn to_server_from_proto(body: Option<Body>) -> Result<Option<ToServer
             steps: steps("look_again.steps", look.steps.unwrap_or_default())?,
         },
         Body::Lost(proto::Lost { records }) => ToServer::Lost { records },
+        Body::Services(report) => {
+            ToServer::Services(services_from_proto(report).map_err(|e| e.within("services"))?)
+        }
+        Body::Network(report) => {
+            ToServer::Network(network_from_proto(report).map_err(|e| e.within("network"))?)
+        }
+        Body::Mesh(report) => {
+            ToServer::Mesh(mesh_from_proto(report).map_err(|e| e.within("mesh"))?)
+        }
+        Body::Placements(known) => {
+            ToServer::Placements(known_placements(known).map_err(|e| e.within("placements"))?)
+        }
+        Body::Resend(resend) => match section(resend.section()) {
+            Some(section) => ToServer::Resend(section),
+            None => return Ok(None),
+        },
+        Body::Settled(settled) => ToServer::Settled {
+            instruction: instruction("settled.instruction", settled.instruction)?,
+            problem: settled
+                .problem
+                .map(|problem| bounded("settled.problem", problem, MAX_REASON))
+                .transpose()?,
+        },
     }))
 }
 
@@ -204,16 +246,23 @@ fn report_from_proto(wire: proto::StepReport) -> Result<StepReport, WireError> {
 }
 
 fn record_to_proto(record: Record) -> proto::Record {
+    let (task, step, index, service) = match record.subject {
+        Subject::Step { task, step, index } => (task.into(), step, index.0, None),
+        Subject::Service { service, part } => {
+            (String::new(), part, 0, service.map(|service| service.into()))
+        }
+    };
     proto::Record {
         id: record.id.0,
         at_ms: record.at.0,
         instruction: record.instruction.map(instruction_to_proto),
         snapshot: hash_to_proto(record.snapshot),
         commit: commit_to_proto(&record.commit),
-        task: record.task.into(),
-        step_kind: record.step.kind().to_owned(),
-        step_name: record.step.name().to_owned(),
-        index: record.index.0,
+        task,
+        step_kind: step.kind().to_owned(),
+        step_name: step.name().to_owned(),
+        index,
+        service,
         trigger: Some(trigger_to_proto(record.trigger)),
         fact: Some(fact_to_proto(record.fact)),
     }
@@ -226,15 +275,25 @@ fn record_from_proto(wire: proto::Record) -> Result<Option<Record>, WireError> {
         Some(id) => Some(instruction("instruction", Some(id))?),
         None => None,
     };
+    let step = named("step_name", StepAddress::new(&wire.step_kind, &wire.step_name))?;
+    let subject = match wire.task.as_str() {
+        "" => {
+            let service = wire.service.map(|name| named("service", ServiceName::new(name)));
+            Subject::Service { service: service.transpose()?, part: step }
+        }
+        task => Subject::Step {
+            task: named("task", TaskName::new(task))?,
+            step,
+            index: StepIndex(wire.index),
+        },
+    };
     Ok(Some(Record {
         id: RecordId(wire.id),
         at: Timestamp(wire.at_ms),
         instruction,
         snapshot: hash("snapshot", &wire.snapshot)?,
         commit: commit("commit", wire.commit)?,
-        task: named("task", TaskName::new(&wire.task))?,
-        step: named("step_name", StepAddress::new(&wire.step_kind, &wire.step_name))?,
-        index: StepIndex(wire.index),
+        subject,
         trigger: trigger("trigger", wire.trigger)?,
         fact: fact_from_proto(fact)?,
     }))

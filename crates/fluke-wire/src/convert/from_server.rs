@@ -1,15 +1,21 @@
 //! What servers say.
 
-use fluke_model::id::SessionId;
-use fluke_model::message::{RecordId, Scope, ToAgent, Welcome};
+use fluke_model::id::{ServiceName, SessionId};
+use fluke_model::message::{DirectoryEdit, RecordId, Scope, ToAgent, Welcome};
+use fluke_model::service::DeploymentId;
 
-use super::MAX_VERSION;
+use super::directory::{
+    claim_from_proto, claim_to_proto, edit_to_proto, names_from_proto, peers_from_proto,
+    placements_from_proto, routes_from_proto,
+};
 use super::parts::{
-    hash, hash_to_proto, instruction, instruction_to_proto, interval, millis_to_proto, required,
+    hash, hash_to_proto, instruction, instruction_to_proto, interval, millis_to_proto, named, required,
     steps, steps_to_proto, trigger, trigger_to_proto,
 };
+use super::services::deployment_id;
 use super::snapshot::{snapshot_from_proto, snapshot_to_proto};
-use super::text::{clip_line, line};
+use super::text::{at_most, clip_line, line};
+use super::{MAX_REPLICAS, MAX_VERSION};
 use crate::error::WireError;
 use crate::proto;
 use crate::proto::server_message::Body;
@@ -33,6 +39,16 @@ pub(crate) fn to_agent_to_proto(message: ToAgent) -> Body {
             trigger: Some(trigger_to_proto(trigger)),
         }),
         ToAgent::Ack { record } => Body::Ack(proto::Ack { record: record.0 }),
+        ToAgent::Directory(edit) => edit_to_proto(edit),
+        ToAgent::Subnet(claim) => Body::Subnet(claim_to_proto(claim)),
+        ToAgent::Released(deployments) => Body::Released(proto::Released {
+            deployments: deployments.iter().map(|id| hash_to_proto(id.0)).collect(),
+        }),
+        ToAgent::Settle { instruction, service, trigger } => Body::Settle(proto::Settle {
+            instruction: Some(instruction_to_proto(instruction)),
+            service: service.map(String::from),
+            trigger: Some(trigger_to_proto(trigger)),
+        }),
     }
 }
 
@@ -53,6 +69,29 @@ pub(crate) fn to_agent_from_proto(body: Option<Body>) -> Result<Option<ToAgent>,
         Body::Check(check) => check_from_proto(check).map_err(|error| error.within("check"))?,
         Body::Apply(apply) => apply_from_proto(apply).map_err(|error| error.within("apply"))?,
         Body::Ack(ack) => ToAgent::Ack { record: RecordId(ack.record) },
+        Body::Names(edit) => {
+            ToAgent::Directory(names_from_proto(edit).map_err(|error| error.within("names"))?)
+        }
+        Body::Routes(edit) => {
+            match routes_from_proto(edit).map_err(|error| error.within("routes"))? {
+                Some(edit) => ToAgent::Directory(edit),
+                None => return Ok(None),
+            }
+        }
+        Body::Peers(edit) => {
+            ToAgent::Directory(peers_from_proto(edit).map_err(|error| error.within("peers"))?)
+        }
+        Body::Placements(edit) => {
+            let edit = placements_from_proto(edit).map_err(|error| error.within("placements"))?;
+            ToAgent::Directory(DirectoryEdit::Placements(edit))
+        }
+        Body::Subnet(claim) => {
+            ToAgent::Subnet(claim_from_proto(claim).map_err(|error| error.within("subnet"))?)
+        }
+        Body::Released(released) => {
+            ToAgent::Released(released_from_proto(released).map_err(|e| e.within("released"))?)
+        }
+        Body::Settle(settle) => settle_from_proto(settle).map_err(|e| e.within("settle"))?,
     }))
 }
 
@@ -98,6 +137,20 @@ fn apply_from_proto(wire: proto::Apply) -> Result<ToAgent, WireError> {
         instruction: instruction("instruction", wire.instruction)?,
         snapshot: hash("snapshot", &wire.snapshot)?,
         steps: steps("steps", required("steps", wire.steps)?)?,
+        trigger: trigger("trigger", wire.trigger)?,
+    })
+}
+
+fn released_from_proto(wire: proto::Released) -> Result<Vec<DeploymentId>, WireError> {
+    let deployments = at_most("deployments", wire.deployments, MAX_REPLICAS)?;
+    deployments.iter().map(|id| deployment_id("deployments", id)).collect()
+}
+
+fn settle_from_proto(wire: proto::Settle) -> Result<ToAgent, WireError> {
+    let service = wire.service.map(|name| named("service", ServiceName::new(name)));
+    Ok(ToAgent::Settle {
+        instruction: instruction("instruction", wire.instruction)?,
+        service: service.transpose()?,
         trigger: trigger("trigger", wire.trigger)?,
     })
 }

@@ -10,26 +10,30 @@ use std::time::Duration;
 
 use fluke_model::id::{CommitId, Hash256, StepAddress, TaskName};
 use fluke_model::policy::Policy;
+use fluke_model::service::SnapshotService;
 use fluke_model::snapshot::{Snapshot, SnapshotTask};
 use fluke_model::task::{
     ExecutorSpec, GitCheckout, MiseSpec, OnFailure, ShellSpec, Step, SystemdSpec,
 };
 
-use super::MAX_STEPS;
 use super::parts::{
     commit, commit_to_proto, hash, hash_to_proto, millis_to_proto, named, on_failure,
     on_failure_to_proto, policy, policy_to_proto, unit_state, unit_state_to_proto,
 };
+use super::services::{service_from_proto, service_to_proto};
+use super::{MAX_REPLICAS, MAX_STEPS};
 use crate::error::WireError;
 use crate::proto;
 use crate::proto::step::Spec;
 
 pub(super) fn snapshot_to_proto(commit: &CommitId, snapshot: &Snapshot) -> proto::Snapshot {
     let hashed = snapshot.tasks().iter().zip(snapshot.task_hashes());
+    let services = snapshot.services().iter().zip(snapshot.service_hashes());
     proto::Snapshot {
         hash: hash_to_proto(snapshot.hash()),
         commit: commit_to_proto(commit),
         tasks: hashed.map(|(task, hash)| task_to_proto(task, *hash)).collect(),
+        services: services.map(|(service, hash)| service_to_proto(service, *hash)).collect(),
     }
 }
 
@@ -99,12 +103,34 @@ pub(super) fn snapshot_from_proto(
         }
         tasks.push((hash, Arc::new(task)));
     }
-    let snapshot = Snapshot::from_hashed(tasks);
+    let services = services_from_proto(wire.services)?;
+    let snapshot = Snapshot::from_hashed(tasks).with_hashed_services(services);
     if snapshot.hash() != announced {
-        let reason = format!("is {announced}, but the tasks make {}", snapshot.hash());
+        let reason = format!("is {announced}, but the content makes {}", snapshot.hash());
         return Err(WireError::invalid("hash", reason));
     }
     Ok((commit, Arc::new(snapshot)))
+}
+
+fn services_from_proto(
+    wire: Vec<proto::Service>,
+) -> Result<Vec<(Hash256, Arc<SnapshotService>)>, WireError> {
+    let replicas: usize = wire.iter().map(|service| service.replicas.len()).sum();
+    if replicas > MAX_REPLICAS {
+        let reason = format!("have {replicas} replicas; at most {MAX_REPLICAS} are accepted");
+        return Err(WireError::invalid("services", reason));
+    }
+    let mut names = HashSet::with_capacity(wire.len());
+    let mut services = Vec::with_capacity(wire.len());
+    for (n, service) in wire.into_iter().enumerate() {
+        let place = format!("services[{n}]");
+        let (hash, service) = service_from_proto(service).map_err(|error| error.within(&place))?;
+        if !names.insert(service.name.clone()) {
+            return Err(WireError::invalid(place, format!("repeats the name `{}`", service.name)));
+        }
+        services.push((hash, Arc::new(service)));
+    }
+    Ok(services)
 }
 
 /// The task under the hash that the server gave it.

@@ -1,0 +1,252 @@
+//! What hosts are told of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use fluke_model::directory::{
+    Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table,
+};
+use fluke_model::id::{AgentName, Hash256, PortName, ServiceName};
+use fluke_model::message::{DirectoryEdit, MeshReport, Section};
+use fluke_model::time::Timestamp;
+
+use super::parts::{hash, hash_to_proto, named, required};
+use super::services::{port, traffic_from_proto, traffic_to_proto};
+use super::text::at_most;
+use super::{MAX_ENDPOINTS, MAX_REPLICAS, MAX_ROWS};
+use crate::error::WireError;
+use crate::proto;
+use crate::proto::server_message::Body;
+
+pub(super) fn edit_to_proto(edit: DirectoryEdit) -> Body {
+    match edit {
+        DirectoryEdit::Names(edit) => Body::Names(names_to_proto(edit)),
+        DirectoryEdit::Routes(edit) => Body::Routes(routes_to_proto(edit)),
+        DirectoryEdit::Peers(edit) => Body::Peers(peers_to_proto(edit)),
+        DirectoryEdit::Placements(edit) => Body::Placements(placements_to_proto(edit)),
+    }
+}
+
+/// The ends of an edit.
+fn ends(from: Option<Vec<u8>>, to: &[u8]) -> Result<(Option<Hash256>, Hash256), WireError> {
+    Ok((from.map(|from| hash("from", &from)).transpose()?, hash("to", to)?))
+}
+
+/// Every row of a bounded list, each complained about by its place.
+fn rows<W, T>(
+    field: &str,
+    wire: Vec<W>,
+    row: impl Fn(W) -> Result<T, WireError>,
+) -> Result<Vec<T>, WireError> {
+    let placed = |(n, wire)| row(wire).map_err(|error| error.within(format_args!("{field}[{n}]")));
+    at_most(field, wire, MAX_ROWS)?.into_iter().enumerate().map(placed).collect()
+}
+
+fn service(name: String) -> Result<ServiceName, WireError> {
+    named("service", ServiceName::new(name))
+}
+
+fn agent(name: String) -> Result<AgentName, WireError> {
+    named("agent", AgentName::new(name))
+}
+
+fn names_to_proto(edit: Edit<ServiceName, BTreeSet<Ipv4Addr>>) -> proto::NamesEdit {
+    let row = |(service, addresses): (ServiceName, BTreeSet<Ipv4Addr>)| proto::NameRow {
+        service: service.into(),
+        addresses: addresses.into_iter().map(u32::from).collect(),
+    };
+    proto::NamesEdit {
+        from: edit.from.map(hash_to_proto),
+        set: edit.set.into_iter().map(row).collect(),
+        removed: edit.removed.into_iter().map(String::from).collect(),
+        to: hash_to_proto(edit.to),
+    }
+}
+
+pub(super) fn names_from_proto(wire: proto::NamesEdit) -> Result<DirectoryEdit, WireError> {
+    let (from, to) = ends(wire.from, &wire.to)?;
+    let row = |row: proto::NameRow| {
+        let addresses = at_most("addresses", row.addresses, MAX_REPLICAS)?;
+        Ok((service(row.service)?, addresses.into_iter().map(Ipv4Addr::from).collect()))
+    };
+    let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
+    Ok(DirectoryEdit::Names(Edit { from, set, removed, to }))
+}
+
+fn routes_to_proto(edit: Edit<RouteKey, Route>) -> proto::RoutesEdit {
+    let row = |(key, route): (RouteKey, Route)| proto::RouteRow {
+        key: Some(key_to_proto(key)),
+        traffic: Some(traffic_to_proto(&route.traffic)),
+        upstreams: route.upstreams.into_iter().map(upstream_to_proto).collect(),
+    };
+    proto::RoutesEdit {
+        from: edit.from.map(hash_to_proto),
+        set: edit.set.into_iter().map(row).collect(),
+        removed: edit.removed.into_iter().map(key_to_proto).collect(),
+        to: hash_to_proto(edit.to),
+    }
+}
+
+/// None where a newer server speaks of traffic that is not known here: routes stay as they are.
+pub(super) fn routes_from_proto(
+    wire: proto::RoutesEdit,
+) -> Result<Option<DirectoryEdit>, WireError> {
+    let (from, to) = ends(wire.from, &wire.to)?;
+    let row = |row: proto::RouteRow| {
+        let key = key_from_proto(required("key", row.key)?)?;
+        let traffic = traffic_from_proto(required("traffic", row.traffic)?)?;
+        let upstreams = at_most("upstreams", row.upstreams, MAX_REPLICAS)?;
+        let upstreams =
+            upstreams.into_iter().map(upstream_from_proto).collect::<Result<_, WireError>>()?;
+        Ok(traffic.map(|traffic| (key, Route { traffic, upstreams })))
+    };
+    let set = rows("set", wire.set, row)?;
+    let removed = rows("removed", wire.removed, key_from_proto)?;
+    let set: Option<Vec<_>> = set.into_iter().collect();
+    Ok(set.map(|set| DirectoryEdit::Routes(Edit { from, set, removed, to })))
+}
+
+fn key_to_proto(key: RouteKey) -> proto::RouteKey {
+    proto::RouteKey { service: key.service.into(), port: key.port.into() }
+}
+
+fn key_from_proto(wire: proto::RouteKey) -> Result<RouteKey, WireError> {
+    let port = named("port", PortName::new(wire.port))?;
+    Ok(RouteKey { service: service(wire.service)?, port })
+}
+
+fn upstream_to_proto(upstream: SocketAddrV4) -> proto::Upstream {
+    proto::Upstream { address: u32::from(*upstream.ip()), port: upstream.port().into() }
+}
+
+fn upstream_from_proto(wire: proto::Upstream) -> Result<SocketAddrV4, WireError> {
+    Ok(SocketAddrV4::new(Ipv4Addr::from(wire.address), port("port", wire.port)?))
+}
+
+fn peers_to_proto(edit: Edit<AgentName, Peer>) -> proto::PeersEdit {
+    let row = |(agent, peer): (AgentName, Peer)| proto::PeerRow {
+        agent: agent.into(),
+        public_key: peer.public_key.0.to_vec(),
+        endpoints: peer.endpoints.iter().map(SocketAddr::to_string).collect(),
+        subnet: peer.subnet.number().into(),
+    };
+    proto::PeersEdit {
+        from: edit.from.map(hash_to_proto),
+        set: edit.set.into_iter().map(row).collect(),
+        removed: edit.removed.into_iter().map(String::from).collect(),
+        to: hash_to_proto(edit.to),
+    }
+}
+
+pub(super) fn peers_from_proto(wire: proto::PeersEdit) -> Result<DirectoryEdit, WireError> {
+    let (from, to) = ends(wire.from, &wire.to)?;
+    let row = |row: proto::PeerRow| {
+        let peer = Peer {
+            public_key: public_key(&row.public_key)?,
+            endpoints: endpoints(row.endpoints)?,
+            subnet: subnet(row.subnet)?,
+        };
+        Ok((agent(row.agent)?, peer))
+    };
+    let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, agent)?);
+    Ok(DirectoryEdit::Peers(Edit { from, set, removed, to }))
+}
+
+pub(super) fn placements_to_proto(
+    edit: Edit<ServiceName, BTreeMap<u32, AgentName>>,
+) -> proto::PlacementsEdit {
+    let row = |(service, replicas): (ServiceName, BTreeMap<u32, AgentName>)| {
+        let replicas = replicas.into_iter().map(|(number, agent)| (number, agent.into()));
+        proto::PlacementRow { service: service.into(), replicas: replicas.collect() }
+    };
+    proto::PlacementsEdit {
+        from: edit.from.map(hash_to_proto),
+        set: edit.set.into_iter().map(row).collect(),
+        removed: edit.removed.into_iter().map(String::from).collect(),
+        to: hash_to_proto(edit.to),
+    }
+}
+
+pub(super) fn placements_from_proto(
+    wire: proto::PlacementsEdit,
+) -> Result<Edit<ServiceName, BTreeMap<u32, AgentName>>, WireError> {
+    let (from, to) = ends(wire.from, &wire.to)?;
+    let row = |row: proto::PlacementRow| {
+        let replicas = at_most("replicas", Vec::from_iter(row.replicas), MAX_REPLICAS)?;
+        let replica = |(number, name): (u32, String)| Ok((number, agent(name)?));
+        let replicas = replicas.into_iter().map(replica).collect::<Result<_, WireError>>()?;
+        Ok((service(row.service)?, replicas))
+    };
+    let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
+    Ok(Edit { from, set, removed, to })
+}
+
+/// All that an agent knows, which must be what its hash says.
+pub(super) fn known_placements(wire: proto::PlacementsEdit) -> Result<Placements, WireError> {
+    let mut known = Table::default();
+    let edit = Edit { from: None, ..placements_from_proto(wire)? };
+    known.apply(edit).map_err(|error| WireError::invalid("to", error.to_string()))?;
+    Ok(known)
+}
+
+pub(super) fn mesh_to_proto(report: MeshReport) -> proto::MeshReport {
+    proto::MeshReport {
+        public_key: report.public_key.0.to_vec(),
+        endpoints: report.endpoints.iter().map(SocketAddr::to_string).collect(),
+        claim: report.claim.map(claim_to_proto),
+    }
+}
+
+pub(super) fn mesh_from_proto(wire: proto::MeshReport) -> Result<MeshReport, WireError> {
+    Ok(MeshReport {
+        public_key: public_key(&wire.public_key)?,
+        endpoints: endpoints(wire.endpoints)?,
+        claim: wire.claim.map(claim_from_proto).transpose()?,
+    })
+}
+
+pub(super) fn claim_to_proto(claim: Claim) -> proto::Claim {
+    proto::Claim { subnet: claim.subnet.number().into(), since_ms: claim.since.0 }
+}
+
+pub(super) fn claim_from_proto(wire: proto::Claim) -> Result<Claim, WireError> {
+    Ok(Claim { subnet: subnet(wire.subnet)?, since: Timestamp(wire.since_ms) })
+}
+
+fn subnet(number: u32) -> Result<Subnet, WireError> {
+    let number = named("subnet", u16::try_from(number))?;
+    named("subnet", Subnet::try_from(number))
+}
+
+fn public_key(bytes: &[u8]) -> Result<PublicKey, WireError> {
+    let key = bytes.try_into().map_err(|_| {
+        WireError::invalid("public_key", format!("has {} bytes; a key has 32", bytes.len()))
+    })?;
+    Ok(PublicKey(key))
+}
+
+fn endpoints(wire: Vec<String>) -> Result<Vec<SocketAddr>, WireError> {
+    let wire = at_most("endpoints", wire, MAX_ENDPOINTS)?;
+    wire.iter().map(|endpoint| named("endpoints", endpoint.parse::<SocketAddr>())).collect()
+}
+
+pub(super) fn section_to_proto(section: Section) -> i32 {
+    match section {
+        Section::Names => proto::Section::Names,
+        Section::Routes => proto::Section::Routes,
+        Section::Peers => proto::Section::Peers,
+        Section::Placements => proto::Section::Placements,
+    }
+    .into()
+}
+
+/// None for one that is not known.
+pub(super) fn section(wire: proto::Section) -> Option<Section> {
+    match wire {
+        proto::Section::Names => Some(Section::Names),
+        proto::Section::Routes => Some(Section::Routes),
+        proto::Section::Peers => Some(Section::Peers),
+        proto::Section::Placements => Some(Section::Placements),
+        proto::Section::Unspecified => None,
+    }
+}

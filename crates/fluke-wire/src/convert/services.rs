@@ -1,0 +1,277 @@
+//! What services are, and how they are.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use fluke_model::id::{Hash256, ServiceName, VolumeName};
+use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
+use fluke_model::policy::Policy;
+use fluke_model::service::{
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica, Resources,
+    SnapshotService, Traffic,
+};
+
+use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
+use super::text::{at_most, bounded, clip, line};
+use super::{MAX_ENV, MAX_IMAGE, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES, MAX_WORDS};
+use crate::error::WireError;
+use crate::proto;
+
+pub(super) fn service_to_proto(service: &SnapshotService, hash: Hash256) -> proto::Service {
+    proto::Service {
+        name: service.name.to_string(),
+        hash: hash_to_proto(hash),
+        policy: policy_to_proto(service.policy),
+        container: service.container.as_ref().map(container_to_proto),
+        replicas: service.replicas.iter().map(|replica| replica_to_proto(*replica)).collect(),
+    }
+}
+
+/// The service under the hash that the server gave it.
+pub(super) fn service_from_proto(
+    wire: proto::Service,
+) -> Result<(Hash256, SnapshotService), WireError> {
+    let announced = hash("hash", &wire.hash)?;
+    let name = named("name", ServiceName::new(&wire.name))?;
+    let policy = policy(wire.policy());
+    if wire.replicas.is_empty() {
+        return Err(WireError::invalid("replicas", "are missing; a host has at least one"));
+    }
+    let replicas = at_most("replicas", wire.replicas, MAX_REPLICAS)?;
+    let container = container_from_proto(required("container", wire.container)?);
+    let container = container.map_err(|error| error.within("container"))?;
+    let mut service = SnapshotService {
+        name,
+        policy: policy.unwrap_or(Policy::AlertOnly),
+        container: Some(container),
+        replicas: replicas.into_iter().map(replica_from_proto).collect(),
+    };
+    if service.hash() != announced {
+        service.container = None;
+    }
+    Ok((announced, service))
+}
+
+fn container_to_proto(container: &ContainerSpec) -> proto::Container {
+    let volumes = container.volumes.iter();
+    proto::Container {
+        image: container.image.clone(),
+        command: container.command.clone().map(|words| proto::Command { words }),
+        env: container.env.clone(),
+        volumes: volumes.map(|(name, path)| (name.to_string(), path.clone())).collect(),
+        health: container.health.as_ref().map(|health| proto::HealthSpec {
+            command: health.command.clone(),
+            interval_ms: health.interval_ms,
+            timeout_ms: health.timeout_ms,
+            retries: health.retries,
+            start_period_ms: health.start_period_ms,
+        }),
+        cpu_millis: container.resources.cpu_millis,
+        memory: container.resources.memory,
+    }
+}
+
+fn container_from_proto(wire: proto::Container) -> Result<ContainerSpec, WireError> {
+    let words = |command: proto::Command| at_most("command", command.words, MAX_WORDS);
+    let volumes = at_most("volumes", Vec::from_iter(wire.volumes), MAX_VOLUMES)?;
+    let volume = |(name, path): (String, String)| -> Result<_, WireError> {
+        Ok((named("volumes", VolumeName::new(name))?, bounded("volumes", path, MAX_TEXT)?))
+    };
+    let env = at_most("env", Vec::from_iter(wire.env), MAX_ENV)?;
+    Ok(ContainerSpec {
+        image: line("image", wire.image, MAX_IMAGE)?,
+        command: wire.command.map(words).transpose()?,
+        env: env.into_iter().collect(),
+        volumes: volumes.into_iter().map(volume).collect::<Result<BTreeMap<_, _>, _>>()?,
+        health: wire.health.map(health_spec).transpose()?,
+        resources: Resources { cpu_millis: wire.cpu_millis, memory: wire.memory },
+    })
+}
+
+fn health_spec(wire: proto::HealthSpec) -> Result<HealthSpec, WireError> {
+    Ok(HealthSpec {
+        command: bounded("health.command", wire.command, MAX_TEXT)?,
+        interval_ms: wire.interval_ms,
+        timeout_ms: wire.timeout_ms,
+        retries: wire.retries,
+        start_period_ms: wire.start_period_ms,
+    })
+}
+
+fn replica_to_proto(replica: Replica) -> proto::Replica {
+    let number = match replica {
+        Replica::Own => None,
+        Replica::Number(number) => Some(number),
+    };
+    proto::Replica { number }
+}
+
+fn replica_from_proto(wire: proto::Replica) -> Replica {
+    wire.number.map_or(Replica::Own, Replica::Number)
+}
+
+pub(super) fn traffic_to_proto(traffic: &Traffic) -> proto::Traffic {
+    let (protocol, domain, external) = match traffic {
+        Traffic::Http { domain } => (proto::Protocol::Http, domain.clone(), None),
+        Traffic::Tcp { external, domain } => (proto::Protocol::Tcp, domain.clone(), *external),
+        Traffic::Udp { external } => (proto::Protocol::Udp, None, *external),
+    };
+    proto::Traffic { protocol: protocol.into(), domain, external: external.map(u32::from) }
+}
+
+/// None for a protocol that is not known.
+pub(super) fn traffic_from_proto(wire: proto::Traffic) -> Result<Option<Traffic>, WireError> {
+    let protocol = wire.protocol();
+    let domain = wire.domain.map(|domain| line("domain", domain, MAX_IMAGE)).transpose()?;
+    let external = wire.external.map(|external| port("external", external)).transpose()?;
+    Ok(match protocol {
+        proto::Protocol::Http => Some(Traffic::Http { domain }),
+        proto::Protocol::Tcp => Some(Traffic::Tcp { external, domain }),
+        proto::Protocol::Udp => Some(Traffic::Udp { external }),
+        proto::Protocol::Unspecified => None,
+    })
+}
+
+pub(super) fn port(field: &str, number: u32) -> Result<u16, WireError> {
+    u16::try_from(number)
+        .map_err(|_| WireError::invalid(field, format!("is {number}; ports end at 65535")))
+}
+
+pub(super) fn deployment_id(field: &str, bytes: &[u8]) -> Result<DeploymentId, WireError> {
+    hash(field, bytes).map(DeploymentId)
+}
+
+pub(super) fn services_to_proto(report: ServicesReport) -> proto::ServicesReport {
+    proto::ServicesReport {
+        whole: report.whole,
+        deployments: report.deployments.into_iter().map(deployment_to_proto).collect(),
+        gone: report.gone.iter().map(|id| hash_to_proto(id.0)).collect(),
+    }
+}
+
+pub(super) fn services_from_proto(
+    wire: proto::ServicesReport,
+) -> Result<ServicesReport, WireError> {
+    let deployments = at_most("deployments", wire.deployments, MAX_REPLICAS)?;
+    let deployment = |(n, deployment)| {
+        let place = |error: WireError| error.within(format_args!("deployments[{n}]"));
+        deployment_from_proto(deployment).map_err(place)
+    };
+    let gone = at_most("gone", wire.gone, MAX_REPLICAS)?;
+    Ok(ServicesReport {
+        whole: wire.whole,
+        deployments: deployments.into_iter().enumerate().map(deployment).collect::<Result<_, _>>()?,
+        gone: gone.iter().map(|id| deployment_id("gone", id)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
+    proto::Deployment {
+        id: hash_to_proto(report.id.0),
+        service: report.service.into(),
+        replica: Some(replica_to_proto(report.replica)),
+        phase: phase_to_proto(report.phase),
+        health: health_to_proto(report.health),
+        image: clip(report.image, MAX_IMAGE),
+        digest: report.digest.map(|digest| clip(digest, MAX_IMAGE)),
+        container: report.container.map(|container| clip(container, MAX_IMAGE)),
+        address: report.address.map(u32::from),
+        serves: report.serves,
+        note: report.note.map(|note| clip(note, MAX_REASON)),
+        has_volumes: report.has_volumes,
+    }
+}
+
+fn deployment_from_proto(wire: proto::Deployment) -> Result<DeploymentReport, WireError> {
+    let (phase, health) = (phase(wire.phase()), health(wire.health()));
+    let text = |field, text: Option<String>| {
+        text.map(|text| bounded(field, text, MAX_IMAGE)).transpose()
+    };
+    Ok(DeploymentReport {
+        id: deployment_id("id", &wire.id)?,
+        service: named("service", ServiceName::new(&wire.service))?,
+        replica: replica_from_proto(required("replica", wire.replica)?),
+        phase,
+        health,
+        image: bounded("image", wire.image, MAX_IMAGE)?,
+        digest: text("digest", wire.digest)?,
+        container: text("container", wire.container)?,
+        address: wire.address.map(Ipv4Addr::from),
+        serves: wire.serves,
+        note: wire.note.map(|note| bounded("note", note, MAX_REASON)).transpose()?,
+        has_volumes: wire.has_volumes,
+    })
+}
+
+fn phase_to_proto(phase: Phase) -> i32 {
+    match phase {
+        Phase::Missing => proto::Phase::Missing,
+        Phase::Pulling => proto::Phase::Pulling,
+        Phase::Stopped => proto::Phase::Stopped,
+        Phase::Starting => proto::Phase::Starting,
+        Phase::Running => proto::Phase::Running,
+        Phase::Retiring => proto::Phase::Retiring,
+        Phase::Failed => proto::Phase::Failed,
+    }
+    .into()
+}
+
+fn phase(wire: proto::Phase) -> Phase {
+    match wire {
+        proto::Phase::Missing => Phase::Missing,
+        proto::Phase::Pulling => Phase::Pulling,
+        proto::Phase::Stopped => Phase::Stopped,
+        proto::Phase::Starting => Phase::Starting,
+        proto::Phase::Running => Phase::Running,
+        proto::Phase::Retiring => Phase::Retiring,
+        proto::Phase::Failed | proto::Phase::Unspecified => Phase::Failed,
+    }
+}
+
+fn health_to_proto(health: Health) -> i32 {
+    match health {
+        Health::None => proto::Health::None,
+        Health::Starting => proto::Health::Starting,
+        Health::Healthy => proto::Health::Healthy,
+        Health::Unhealthy => proto::Health::Unhealthy,
+    }
+    .into()
+}
+
+fn health(wire: proto::Health) -> Health {
+    match wire {
+        proto::Health::None | proto::Health::Unspecified => Health::None,
+        proto::Health::Starting => Health::Starting,
+        proto::Health::Healthy => Health::Healthy,
+        proto::Health::Unhealthy => Health::Unhealthy,
+    }
+}
+
+pub(super) fn network_to_proto(report: NetworkReport) -> proto::NetworkReport {
+    proto::NetworkReport {
+        names: Some(section_to_proto(report.names)),
+        routes: report.routes.map(section_to_proto),
+        mesh: Some(section_to_proto(report.mesh)),
+    }
+}
+
+pub(super) fn network_from_proto(wire: proto::NetworkReport) -> Result<NetworkReport, WireError> {
+    Ok(NetworkReport {
+        names: section("names", required("names", wire.names)?)?,
+        routes: wire.routes.map(|routes| section("routes", routes)).transpose()?,
+        mesh: section("mesh", required("mesh", wire.mesh)?)?,
+    })
+}
+
+fn section_to_proto(report: SectionReport) -> proto::SectionReport {
+    proto::SectionReport {
+        hash: hash_to_proto(report.hash),
+        problem: report.problem.map(|problem| clip(problem, MAX_REASON)),
+    }
+}
+
+fn section(field: &str, wire: proto::SectionReport) -> Result<SectionReport, WireError> {
+    let problem = wire.problem.map(|problem| bounded("problem", problem, MAX_REASON)).transpose();
+    let section = || Ok(SectionReport { hash: hash("hash", &wire.hash)?, problem: problem? });
+    section().map_err(|error: WireError| error.within(field))
+}
