@@ -7,10 +7,9 @@
 
 use std::collections::VecDeque;
 
-use fluke_model::id::{CommitId, Hash256, InstructionId, StepAddress, TaskName};
-use fluke_model::message::{Fact, Record, RecordId};
+use fluke_model::id::{CommitId, Hash256, InstructionId};
+use fluke_model::message::{Fact, Record, RecordId, Subject};
 use fluke_model::policy::Trigger;
-use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Outcome, Output};
 use serde::{Deserialize, Serialize};
@@ -31,26 +30,22 @@ pub struct Entry {
     pub snapshot: Hash256,
     /// Under which commit.
     pub commit: CommitId,
-    /// Which task.
-    pub task: TaskName,
-    /// Which step.
-    pub step: StepAddress,
-    /// Its index.
-    pub index: StepIndex,
+    /// What it is about.
+    pub subject: Subject,
     /// Why.
     pub trigger: Trigger,
     /// What.
     pub fact: Fact,
 }
 
-/// Records that the server has not acknowledged, and the apply that is under way.
+/// Records that the server has not acknowledged, and the applies that are under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     next: RecordId,
     /// In order.
     records: VecDeque<Record>,
-    /// The record with which the apply under way began.
-    open: Option<Record>,
+    /// The records with which the applies under way began: one of a step, one of services at most.
+    open: Vec<Record>,
     bytes: usize,
     lost: u64,
 }
@@ -59,7 +54,7 @@ pub struct Journal {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     next: RecordId,
-    open: Option<Record>,
+    open: Vec<Record>,
     /// Records that were dropped, and the server does not know of.
     #[serde(default)]
     lost: u64,
@@ -85,23 +80,27 @@ pub enum Condition {
 impl Journal {
     /// An empty one that counts from `next` on.
     pub fn starting_at(next: RecordId) -> Self {
-        Self { next, records: VecDeque::new(), open: None, bytes: 0, lost: 0 }
+        Self { next, records: VecDeque::new(), open: Vec::new(), bytes: 0, lost: 0 }
     }
 
     /// Takes a record down.
     pub fn add(&mut self, entry: Entry) -> &Record {
-        let Entry { at, instruction, snapshot, commit, task, step, index, trigger, fact } = entry;
+        let Entry { at, instruction, snapshot, commit, subject, trigger, fact } = entry;
         let id = self.next;
-        let record =
-            Record { id, at, instruction, snapshot, commit, task, step, index, trigger, fact };
+        let record = Record { id, at, instruction, snapshot, commit, subject, trigger, fact };
         self.put(record);
         self.records.back().expect("it was just put there")
     }
 
     fn put(&mut self, record: Record) {
         match record.fact {
-            Fact::Began { .. } => self.open = Some(record.clone()),
-            Fact::Ended { .. } => self.open = None,
+            Fact::Began { .. } => {
+                self.open.retain(|open| !open.subject.takes_turns_with(&record.subject));
+                self.open.push(record.clone());
+            }
+            Fact::Ended { .. } => {
+                self.open.retain(|open| !open.subject.takes_turns_with(&record.subject));
+            }
             Fact::PassedOver { .. } => {}
         }
         self.next = RecordId(record.id.0.saturating_add(1));
@@ -150,9 +149,9 @@ impl Journal {
         self.lost = self.lost.saturating_sub(records);
     }
 
-    /// Ends an apply that was under way when the agent last ended.
+    /// Ends one apply that was under way when the agent last ended; none when there is no other.
     pub fn close_open(&mut self, now: Timestamp) -> Option<&Record> {
-        let began = self.open.take()?;
+        let began = self.open.pop()?;
         let said = "the agent ended in the middle of this apply; whether it was done, the next \
                     check tells";
         Some(self.add(Entry {
@@ -160,9 +159,7 @@ impl Journal {
             instruction: began.instruction,
             snapshot: began.snapshot,
             commit: began.commit,
-            task: began.task,
-            step: began.step,
-            index: began.index,
+            subject: began.subject,
             trigger: began.trigger,
             fact: Fact::Ended {
                 outcome: Outcome::Interrupted,

@@ -134,7 +134,7 @@ impl Store {
         let settings = load(&dir.join("settings.json"));
         let held = load(&dir.join("snapshot.json")).map(Arc::new);
         let mut journal = load_journal(&dir.join("journal"), identity.unused);
-        journal.close_open(now);
+        while journal.close_open(now).is_some() {}
         let mut store = Self {
             dir: dir.to_owned(),
             lock,

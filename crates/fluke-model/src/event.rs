@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::id::{AgentName, CommitId, StepAddress, TaskName};
+use crate::id::{AgentName, CommitId, ServiceName, StepAddress, TaskName};
 use crate::time::Timestamp;
 use crate::verdict::Outcome;
 
@@ -107,6 +107,9 @@ pub struct Event {
     pub agent: Option<AgentName>,
     /// Which task.
     pub task: Option<TaskName>,
+    /// Which service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceName>,
     /// Which step.
     pub step: Option<StepAddress>,
     /// Why: commit, poll, connect, watch, retry, offline, manual.
@@ -135,6 +138,7 @@ impl Event {
             kind,
             agent: None,
             task: None,
+            service: None,
             step: None,
             trigger: None,
             commit: None,

@@ -343,6 +343,30 @@ pub enum Subject {
     },
 }
 
+impl Subject {
+    /// A step's position in its snapshot.
+    pub fn index(&self) -> Option<StepIndex> {
+        match self {
+            Self::Step { index, .. } => Some(*index),
+            Self::Service { .. } => None,
+        }
+    }
+
+    /// Which task and which service, and the part of it.
+    pub fn names(&self) -> (Option<&TaskName>, Option<&ServiceName>, &StepAddress) {
+        match self {
+            Self::Step { task, step, .. } => (Some(task), None, step),
+            Self::Service { service, part } => (None, service.as_ref(), part),
+        }
+    }
+
+    /// Whether both are changed by turns: steps are, and services are, but a step and a service
+    /// may be changed at the same time.
+    pub fn takes_turns_with(&self, other: &Self) -> bool {
+        self.index().is_some() == other.index().is_some()
+    }
+}
+
 /// What happened to a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -154,8 +154,9 @@ pub struct Machine {
     waiting: Waiting,
     next_poll: Option<Instant>,
     newest_record: RecordId,
-    /// The apply that began and has not ended, as far as the agent told.
-    under_way: Option<Box<Record>>,
+    /// The applies that began and have not ended, as far as the agent told: one of a step, one of
+    /// services at most.
+    under_way: Vec<Record>,
     /// As `last_seen`, by the clock that never jumps.
     heard: Instant,
     /// The snapshot that cannot be sent, and why.
@@ -224,7 +225,7 @@ impl Machine {
             waiting: Waiting::default(),
             next_poll: None,
             newest_record: RecordId(0),
-            under_way: None,
+            under_way: Vec::new(),
             heard: now.instant,
             unsendable: None,
         }
@@ -308,7 +309,7 @@ impl Machine {
         if self.hello.instance != hello.instance {
             // Another installation under this name counts its records anew, and knows of no others.
             self.newest_record = RecordId(0);
-            self.close_under_way(now, effects);
+            self.close_under_way(|_| true, now, effects);
         }
         let held = hello.snapshot;
         self.hello = hello;
@@ -444,7 +445,7 @@ impl Machine {
             ToServer::Hello(_) | ToServer::Heartbeat => {}
             ToServer::Checked(checked) => {
                 // Agents check when nothing is under way, and tell first what they know of before.
-                self.close_under_way(now, effects);
+                self.close_under_way(|subject| subject.index().is_some(), now, effects);
                 self.checked(checked, now, effects);
             }
             ToServer::Record(record) => self.recorded(record, now, effects),
@@ -458,6 +459,13 @@ impl Machine {
                 ));
                 effects.push(Effect::Record(event));
             }
+            // What all hosts must know of each other is not for the machine of one.
+            ToServer::Services(_)
+            | ToServer::Network(_)
+            | ToServer::Mesh(_)
+            | ToServer::Placements(_)
+            | ToServer::Resend(_)
+            | ToServer::Settled { .. } => {}
         }
     }
 

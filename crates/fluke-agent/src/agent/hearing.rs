@@ -98,6 +98,10 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 let kind = OrderKind::Apply { steps, trigger };
                 self.ordered(Order { instruction, snapshot, kind });
             }
+            ToAgent::Directory(_)
+            | ToAgent::Subnet(_)
+            | ToAgent::Released(_)
+            | ToAgent::Settle { .. } => {}
         }
     }
 

@@ -72,7 +72,7 @@ fn facts(records: &[Record]) -> Vec<String> {
             Fact::Ended { outcome, .. } => format!("ended {}", outcome.as_str()),
             Fact::PassedOver { outcome, .. } => format!("passed over {}", outcome.as_str()),
         };
-        format!("{} {what}", record.step.name())
+        format!("{} {what}", record.subject.names().2.name())
     };
     records.iter().map(line).collect()
 }

@@ -224,9 +224,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 instruction: cause.instruction,
                 snapshot: held.snapshot.hash(),
                 commit: held.commit.clone(),
-                task: task.clone(),
-                step: step.clone(),
-                index,
+                subject: Subject::Step { task: task.clone(), step: step.clone(), index },
                 trigger: cause.trigger.clone(),
                 fact,
             });

@@ -29,9 +29,11 @@ fn entry(fact: Fact) -> Entry {
         instruction: None,
         snapshot: Hash256::of(b"s"),
         commit: CommitId::new("c0ffee"),
-        task: TaskName::new("t").expect("a name"),
-        step: StepAddress::new("shell", "s").expect("a name"),
-        index: StepIndex(0),
+        subject: Subject::Step {
+            task: TaskName::new("t").expect("a name"),
+            step: StepAddress::new("shell", "s").expect("a name"),
+            index: StepIndex(0),
+        },
         trigger: Trigger::Poll,
         fact,
     }

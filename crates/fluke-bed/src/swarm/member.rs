@@ -96,7 +96,8 @@ impl Member {
                 self.journal.retain(|kept| kept.id > record);
                 Vec::new()
             }
-            ToAgent::Welcome(_) | ToAgent::Heartbeat => Vec::new(),
+            // Its host runs no containers.
+            _ => Vec::new(),
         }
     }
 
@@ -233,9 +234,11 @@ impl Member {
             instruction: Some(instruction),
             snapshot: held.snapshot.hash(),
             commit: held.commit.clone(),
-            task: held.snapshot.tasks()[task].name.clone(),
-            step: step.address.clone(),
-            index,
+            subject: Subject::Step {
+                task: held.snapshot.tasks()[task].name.clone(),
+                step: step.address.clone(),
+                index,
+            },
             trigger: trigger.clone(),
             fact,
         })

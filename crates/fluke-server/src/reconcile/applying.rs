@@ -54,10 +54,10 @@ impl Machine {
         }
         match &record.fact {
             Fact::Began { .. } => {
-                self.close_under_way(now, effects);
-                self.under_way = Some(Box::new(record.clone()));
+                self.close_under_way(|began| began.takes_turns_with(&record.subject), now, effects);
+                self.under_way.push(record.clone());
             }
-            Fact::Ended { .. } => drop(self.under_way.take_if(|began| are_one(began, &record))),
+            Fact::Ended { .. } => self.under_way.retain(|began| !are_one(began, &record)),
             Fact::PassedOver { .. } => {}
         }
         effects.push(Effect::Record(self.record_event(&record)));
@@ -68,7 +68,8 @@ impl Machine {
         if board.snapshot.hash() != record.snapshot {
             return;
         }
-        let Some(state) = board.step_mut(record.index) else { return };
+        let Some(index) = record.subject.index() else { return };
+        let Some(state) = board.step_mut(index) else { return };
         state.update(now.wall, |state| take_fact(state, &record));
     }
 
@@ -77,18 +78,29 @@ impl Machine {
     fn is_second_end(&self, record: &Record) -> bool {
         matches!(record.fact, Fact::Ended { outcome: Outcome::Interrupted, .. })
             && self.newest_record > RecordId(0)
-            && !self.under_way.as_ref().is_some_and(|began| are_one(began, record))
+            && !self.under_way.iter().any(|began| are_one(began, record))
     }
 
-    /// Ends an apply that its agent has lost the memory of, so that every one has an end: it was
-    /// killed, and had not been able to write down that it had begun.
-    pub(super) fn close_under_way(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let Some(began) = self.under_way.take() else { return };
+    /// Ends applies that their agent has lost the memory of, so that every one has an end: it was
+    /// killed, and had not been able to write down that they had begun.
+    pub(super) fn close_under_way(
+        &mut self,
+        which: impl Fn(&Subject) -> bool,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
+        let lost = self.under_way.extract_if(.., |began| which(&began.subject));
+        for began in lost.collect::<Vec<_>>() {
+            self.close(began, now, effects);
+        }
+    }
+
+    fn close(&mut self, began: Record, now: Now, effects: &mut Vec<Effect>) {
         let said = "the agent ended in the middle of this apply, and could not write down that it \
                     had begun; whether it was done, the next check tells";
         let output = Output::from_text(said);
         let fact = Fact::Ended { outcome: Outcome::Interrupted, duration_ms: 0, output };
-        let ended = Record { at: now.wall, fact, ..*began };
+        let ended = Record { at: now.wall, fact, ..began };
         effects.push(Effect::Record(self.record_event(&ended)));
         self.note_failure_of_old(&ended, now, effects);
     }
@@ -96,7 +108,8 @@ impl Machine {
     fn note_in_phase(&mut self, record: &Record) {
         let Phase::Applying { instruction, tasks, .. } = &mut self.phase else { return };
         let (Some(board), Some(of)) = (&self.board, record.instruction) else { return };
-        let Some((position, _)) = board.snapshot.step(record.index) else { return };
+        let Some(index) = record.subject.index() else { return };
+        let Some((position, _)) = board.snapshot.step(index) else { return };
         if *instruction != of || board.snapshot.hash() != record.snapshot {
             return;
         }
@@ -104,7 +117,7 @@ impl Machine {
             match &record.fact {
                 Fact::Began { .. } => {}
                 Fact::Ended { outcome, .. } | Fact::PassedOver { outcome, .. } => {
-                    task.open.remove(&record.index);
+                    task.open.remove(&index);
                     task.failed |= outcome.is_failure();
                 }
             }
@@ -121,7 +134,7 @@ impl Machine {
             Fact::Ended { outcome, output, .. } => (Some(*outcome), Some(output.text())),
             Fact::PassedOver { outcome, reason } => (Some(*outcome), Some(reason.clone())),
         };
-        let (task, step) = (record.task.clone(), record.step.clone());
+        let Subject::Step { task, step, .. } = record.subject.clone() else { return };
         let step = ReconcileStep { task, step, outcome, output };
         effects.push(progress(request, Progress::Step(step)));
     }
@@ -206,7 +219,8 @@ impl Machine {
         if !is_old || !outcome.is_failure() || board.snapshot.hash() != record.snapshot {
             return;
         }
-        let Some((task, _)) = board.snapshot.step(record.index) else { return };
+        let Some(index) = record.subject.index() else { return };
+        let Some((task, _)) = board.snapshot.step(index) else { return };
         let state = &mut board.tasks[task];
         match outcome {
             Outcome::Interrupted if state.failures == 0 => state.failures = 1,
@@ -224,10 +238,12 @@ impl Machine {
                 (EventKind::ApplySkipped, Some(*outcome), None, reason.clone())
             }
         };
+        let (task, service, step) = record.subject.names();
         Event {
             agent: Some(self.name.clone()),
-            task: Some(record.task.clone()),
-            step: Some(record.step.clone()),
+            task: task.cloned(),
+            service: service.cloned(),
+            step: Some(step.clone()),
             trigger: Some(record.trigger.as_str().to_string()),
             by: record.trigger.by().map(str::to_string),
             commit: Some(record.commit.clone()),
@@ -241,8 +257,8 @@ impl Machine {
 
 /// Whether two records are of the same apply.
 fn are_one(one: &Record, other: &Record) -> bool {
-    let key = |record: &Record| (record.instruction, record.snapshot, record.index);
-    key(one) == key(other)
+    let key = |record: &Record| (record.instruction, record.snapshot);
+    key(one) == key(other) && one.subject == other.subject
 }
 
 fn take_fact(state: &mut StepState, record: &Record) {

@@ -135,9 +135,11 @@ impl Lab {
             instruction: Some(instruction),
             snapshot,
             commit: board.commit.clone(),
-            task: board.snapshot.tasks()[task].name.clone(),
-            step: step.address.clone(),
-            index,
+            subject: Subject::Step {
+                task: board.snapshot.tasks()[task].name.clone(),
+                step: step.address.clone(),
+                index,
+            },
             trigger,
             fact,
         };
@@ -256,6 +258,7 @@ fn told(sent: &[ToAgent]) -> Vec<String> {
         ToAgent::Check { steps: Scope::Steps(steps), .. } => format!("check {}", list(steps)),
         ToAgent::Apply { steps, .. } => format!("apply {}", list(steps)),
         ToAgent::Ack { record } => format!("ack {}", record.0),
+        other => panic!("a machine does not say {other:?}"),
     };
     sent.iter().map(short).collect()
 }

@@ -352,9 +352,11 @@ fn record(fact: Fact) -> fluke_model::message::Record {
         instruction: None,
         snapshot: Hash256::of(b""),
         commit: CommitId::new("c0ffee"),
-        task: TaskName::new("t").expect("a name"),
-        step: StepAddress::new("shell", "s").expect("a name"),
-        index: StepIndex(0),
+        subject: fluke_model::message::Subject::Step {
+            task: TaskName::new("t").expect("a name"),
+            step: StepAddress::new("shell", "s").expect("a name"),
+            index: StepIndex(0),
+        },
         trigger: Trigger::Offline,
         fact,
     }

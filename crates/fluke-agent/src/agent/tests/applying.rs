@@ -14,7 +14,8 @@ async fn what_drifted_is_put_right_and_told_as_it_happens() {
     assert_eq!(facts(&records), ["file began", "file ended success"]);
     assert_eq!(records.iter().map(|record| record.id.0).collect::<Vec<_>>(), [1, 2]);
     let record = &records[1];
-    assert_eq!((record.task.as_str(), record.index), ("t", StepIndex(1)));
+    assert_eq!(record.subject.names().0.map(TaskName::as_str), Some("t"));
+    assert_eq!(record.subject.index(), Some(StepIndex(1)));
     assert_eq!((record.snapshot, record.commit.as_str()), (snapshot.hash(), "c0ffee"));
     assert_eq!(record.trigger, Trigger::Poll);
     assert!(marker.exists());

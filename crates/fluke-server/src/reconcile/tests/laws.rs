@@ -72,7 +72,7 @@ impl Watcher {
                     assert!(!steps.is_empty() && steps.is_sorted(), "in order, and something");
                     self.under_way = Some(message.clone());
                 }
-                ToAgent::Welcome(_) | ToAgent::Heartbeat | ToAgent::Ack { .. } => {}
+                _ => {}
             }
         }
     }

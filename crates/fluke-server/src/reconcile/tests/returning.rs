@@ -80,9 +80,11 @@ fn an_offline_repair_that_a_commit_overtakes_does_not_look_under_way_for_ever() 
         instruction: None,
         snapshot: wanted("c1", &[quiet("a")]).snapshot.hash(),
         commit: CommitId::new("c1"),
-        task: TaskName::new("a").expect("name"),
-        step: StepAddress::new("shell", "s0").expect("address"),
-        index: StepIndex(0),
+        subject: Subject::Step {
+            task: TaskName::new("a").expect("name"),
+            step: StepAddress::new("shell", "s0").expect("address"),
+            index: StepIndex(0),
+        },
         trigger: Trigger::Offline,
         fact,
     };

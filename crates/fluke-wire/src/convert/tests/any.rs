@@ -1,5 +1,7 @@
 //! Any message that keeps to the bounds.
 
+mod services;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,8 @@ use fluke_model::id::{
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, Record, RecordId, Scope, StepReport, ToAgent, ToServer, Welcome,
+    Checked, Fact, Hello, NodeType, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
+    Welcome,
 };
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
@@ -135,20 +138,32 @@ fn fact() -> impl Strategy<Value = Fact> {
     ]
 }
 
+fn subject() -> impl Strategy<Value = Subject> {
+    let address = ("[a-z_]{1,20}", name())
+        .prop_map(|(kind, name)| StepAddress::new(&kind, &name).expect("a name"));
+    let address = address.boxed();
+    prop_oneof![
+        (path(), address.clone(), any::<u32>()).prop_map(|(task, step, index)| Subject::Step {
+            task: TaskName::new(task).expect("a name"),
+            step,
+            index: StepIndex(index),
+        }),
+        (option::of(services::service()), address)
+            .prop_map(|(service, part)| Subject::Service { service, part }),
+    ]
+}
+
 fn record() -> impl Strategy<Value = Record> {
-    let place = (path(), "[a-z_]{1,20}", name(), any::<u32>());
-    let fields = (any::<(u64, u64)>(), option::of(instruction()), hash(), word(), place);
+    let fields = (any::<(u64, u64)>(), option::of(instruction()), hash(), word(), subject());
     (fields, trigger(), fact()).prop_map(|(fields, trigger, fact)| {
-        let ((id, at), instruction, snapshot, commit, (task, kind, name, index)) = fields;
+        let ((id, at), instruction, snapshot, commit, subject) = fields;
         Record {
             id: RecordId(id),
             at: Timestamp(at),
             instruction,
             snapshot,
             commit: CommitId::new(commit),
-            task: TaskName::new(task).expect("a name"),
-            step: StepAddress::new(&kind, &name).expect("a name"),
-            index: StepIndex(index),
+            subject,
             trigger,
             fact,
         }
@@ -174,6 +189,7 @@ pub(crate) fn to_server() -> impl Strategy<Value = ToServer> {
         instruction().prop_map(|instruction| ToServer::Finished { instruction }),
         (hash(), steps()).prop_map(|(snapshot, steps)| ToServer::LookAgain { snapshot, steps }),
         any::<u64>().prop_map(|records| ToServer::Lost { records }),
+        services::any_to_server(),
     ]
 }
 
@@ -232,13 +248,15 @@ fn task_steps() -> impl Strategy<Value = Vec<Step>> {
 
 pub(crate) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let policy = proptest::sample::select(&Policy::ALL[..]);
-    btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
+    let tasks = btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
         let task = |(name, (policy, steps)): (String, _)| {
             let name = TaskName::new(name).expect("a name");
             Arc::new(SnapshotTask { name, policy, steps })
         };
         Snapshot::new(tasks.into_iter().map(task).collect())
-    })
+    });
+    (tasks, services::snapshot_services())
+        .prop_map(|(snapshot, services)| snapshot.with_services(services))
 }
 
 /// All but the welcome, which only an envelope completes.
@@ -264,6 +282,7 @@ pub(crate) fn to_agent() -> impl Strategy<Value = ToAgent> {
             }
         ),
         any::<u64>().prop_map(|record| ToAgent::Ack { record: RecordId(record) }),
+        services::any_to_agent(),
     ]
 }
 
