@@ -1,11 +1,14 @@
 //! What may stand in a manifest: each block's fields, read into the model.
 
+mod drift;
 mod mise;
 mod selector;
+mod service;
 mod shell;
 mod systemd;
 mod task;
 
+pub use service::{Entrance, ReadService, read_service};
 pub use task::{ReadTask, read_task};
 
 use fluke_model::task::ExecutorSpec;

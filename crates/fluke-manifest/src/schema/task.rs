@@ -8,7 +8,7 @@ use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
 use fluke_model::task::{OnFailure, Step};
 
-use super::{EXECUTORS, selector};
+use super::{EXECUTORS, drift, selector};
 use crate::hcl::ast::Block;
 use crate::hcl::decode::{Field, Fields, Mistake};
 
@@ -29,12 +29,6 @@ pub struct ReadTask {
 const FAILURE: &[(&str, OnFailure)] =
     &[("abort", OnFailure::Abort), ("continue", OnFailure::Continue)];
 
-const POLICIES: &[(&str, Policy)] = &[
-    ("remediate", Policy::Remediate),
-    ("remediate_and_alert", Policy::RemediateAndAlert),
-    ("alert_only", Policy::AlertOnly),
-];
-
 /// Reads a `task` block; what is wrong with it is reported.
 pub fn read_task(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadTask> {
     let label = block.labels.first()?;
@@ -42,7 +36,7 @@ pub fn read_task(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadTask> 
     let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
     let description = fields.optional(Field::string("description"));
     let drift = fields.block("drift");
-    let policy = drift.and_then(|block| read_drift(fields.within(block)));
+    let policy = drift.and_then(|block| drift::read(fields.within(block)));
     let selector = fields.required_block("selector");
     let selector = selector.and_then(|block| selector::read(fields.within(block)));
     let kinds: Vec<_> = EXECUTORS.iter().map(|executor| executor.kind).collect();
@@ -50,12 +44,6 @@ pub fn read_task(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadTask> 
     let steps = read_steps(&executors, &mut fields);
     fields.finish();
     Some(ReadTask { name: name?, description, policy, selector: selector?, steps: steps? })
-}
-
-fn read_drift(mut fields: Fields<'_, '_>) -> Option<Policy> {
-    let policy = fields.required(Field::word("policy", POLICIES));
-    fields.finish();
-    policy
 }
 
 fn read_steps<'b>(blocks: &[&'b Block], fields: &mut Fields<'b, '_>) -> Option<Vec<Step>> {

@@ -1,0 +1,247 @@
+//! `service "name" { … }`
+
+mod image;
+mod port;
+mod size;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use fluke_model::id::{ServiceName, VolumeName};
+use fluke_model::label::Selector;
+use fluke_model::policy::Policy;
+use fluke_model::service::{
+    ContainerSpec, HealthSpec, MAX_REPLICAS, Port, RESCHEDULE_AFTER, Resources,
+};
+
+use super::{drift, selector};
+use crate::hcl::ast::{Block, Span};
+use crate::hcl::decode::{Field, Fields, Mistake};
+
+/// A service block that has nothing wrong with it by itself.
+pub struct ReadService {
+    /// The block's label.
+    pub name: ServiceName,
+    /// For people.
+    pub description: Option<String>,
+    /// The service's own, if it has one.
+    pub policy: Option<Policy>,
+    /// Which hosts it may run on.
+    pub selector: Selector,
+    /// How many; one on each host where none is given.
+    pub replicas: Option<u32>,
+    /// How long a host that is away keeps its replicas.
+    pub reschedule_after: Duration,
+    /// What runs.
+    pub container: ContainerSpec,
+    /// How it is reached, each with where that is said.
+    pub ports: Vec<(Port, Span)>,
+}
+
+/// Reads a `service` block; what is wrong with it is reported.
+pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadService> {
+    let label = block.labels.first()?;
+    let name = ServiceName::new(&label.text);
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let description = fields.optional(Field::string("description"));
+    let policy = fields.block("drift").and_then(|block| drift::read(fields.within(block)));
+    let selector = fields.required_block("selector");
+    let selector = selector.and_then(|block| selector::read(fields.within(block)));
+    let replicas = fields.optional(Field::integer("replicas", 0..=MAX_REPLICAS.into()));
+    let patience = Field::duration("reschedule_after");
+    let reschedule_after = fields.or(patience, RESCHEDULE_AFTER);
+    let container = read_container(&mut fields);
+    let ports = port::read_all(&mut fields);
+    fields.finish();
+    Some(ReadService {
+        name: name?,
+        description,
+        policy,
+        selector: selector?,
+        replicas: replicas.map(|replicas| replicas as u32),
+        reschedule_after,
+        container: container?,
+        ports: ports?,
+    })
+}
+
+fn read_container(fields: &mut Fields<'_, '_>) -> Option<ContainerSpec> {
+    let image = read_image(fields);
+    let command = fields.optional(Field::strings("command").then(some_words));
+    let env = fields.optional(Field::string_map("env").then(variables)).unwrap_or_default();
+    let volumes = read_volumes(fields);
+    let health = match fields.block("health") {
+        Some(block) => read_health(fields.within(block)).map(Some),
+        None => Some(None),
+    };
+    let resources = match fields.block("resources") {
+        Some(block) => read_resources(fields.within(block)),
+        None => Some(Resources::default()),
+    };
+    let (image, volumes, health, resources) = (image?, volumes?, health?, resources?);
+    Some(ContainerSpec { image, command, env, volumes, health, resources })
+}
+
+/// Exactly one of `image` and `build`.
+fn read_image(fields: &mut Fields<'_, '_>) -> Option<String> {
+    let has_image = fields.has("image");
+    let image = fields.optional(Field::nonempty_string("image").then(image::check));
+    match (has_image, fields.block("build")) {
+        (true, None) => image,
+        (true, Some(build)) => {
+            let message = "a service has either an `image` or a `build` block, not both";
+            fields.report(build.header(), message, "remove one of the two");
+            None
+        }
+        (false, Some(build)) => {
+            let message = "this version of fluke does not build images yet";
+            fields.report(build.header(), message, "build it elsewhere, and name it with `image`");
+            None
+        }
+        (false, None) => {
+            let help = "for example image = \"registry.example/shop/web:1.4.2\"";
+            fields.report(fields.header(), "a service needs an `image`", help);
+            None
+        }
+    }
+}
+
+fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
+    match words.is_empty() {
+        true => Err(Mistake::value("it must not be empty").help("leave it out for the image's own")),
+        false => Ok(words),
+    }
+}
+
+fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
+    let is_name = |name: &str| {
+        let mut letters = name.bytes();
+        letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+            && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
+    };
+    match env.keys().find(|name| !is_name(name)) {
+        Some(name) => Err(Mistake::value(format!("\"{name}\" is not a variable's name"))
+            .help("use letters, digits and `_`, with no digit at the beginning")),
+        None => Ok(env),
+    }
+}
+
+fn read_volumes(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<VolumeName, String>> {
+    let (mut volumes, mut paths, mut sound) = (BTreeMap::new(), HashMap::new(), true);
+    for block in fields.blocks("volume", &["name"]) {
+        let label = &block.labels[0];
+        let name = VolumeName::new(&label.text);
+        let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+        let mut inner = fields.within(block);
+        let path = inner.required_spanned(Field::string("path").then(mount_point));
+        inner.finish();
+        let (Some(name), Some(path)) = (name, path) else {
+            sound = false;
+            continue;
+        };
+        if let Some(other) = paths.insert(path.value.clone(), name.clone()) {
+            let message = format!("the volumes `{other}` and `{name}` have the same path");
+            fields.report(path.span, message, "give each one of its own");
+        }
+        if volumes.insert(name.clone(), path.value).is_some() {
+            let message = format!("volume `{name}` is declared twice in this service");
+            fields.report(block.header(), message, "give one of the two another name");
+        }
+    }
+    sound.then_some(volumes)
+}
+
+fn mount_point(path: String) -> Result<String, Mistake> {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let is_clean = parts.iter().all(|part| !matches!(*part, "" | "." | ".."));
+    match path.starts_with('/') && is_clean && !path.contains([':', '\0']) {
+        true => Ok(path),
+        false => Err(Mistake::value(format!("\"{path}\" is not a place in a container"))
+            .help("write an absolute path below /, for example \"/data\"")),
+    }
+}
+
+fn read_health(mut fields: Fields<'_, '_>) -> Option<HealthSpec> {
+    let command = fields.required(Field::nonempty_string("command"));
+    let mut time = |name, default: u64| {
+        let field = Field::duration(name).then(some_time);
+        fields.or(field, Duration::from_secs(default)).as_millis() as u64
+    };
+    let (interval_ms, timeout_ms) = (time("interval", 10), time("timeout", 5));
+    let start_period = fields.or(Field::duration("start_period"), Duration::ZERO);
+    let retries = fields.or(Field::integer("retries", 1..=100), 3) as u32;
+    fields.finish();
+    let start_period_ms = start_period.as_millis() as u64;
+    Some(HealthSpec { command: command?, interval_ms, timeout_ms, retries, start_period_ms })
+}
+
+fn some_time(time: Duration) -> Result<Duration, Mistake> {
+    match time < Duration::from_millis(100) {
+        true => Err(Mistake::value("it must be at least 100ms").help("for example \"10s\"")),
+        false => Ok(time),
+    }
+}
+
+fn read_resources(mut fields: Fields<'_, '_>) -> Option<Resources> {
+    let cpu_millis = fields.optional(Field::number("cpu").then(|cores| {
+        let millis = (cores.to_f64() * 1000.0).round();
+        match (10.0..=1_024_000.0).contains(&millis) {
+            true => Ok(millis as u32),
+            false => Err(Mistake::value(format!("{cores} is not a number of cores"))
+                .help("for example 0.5 for half a core; at least 0.01")),
+        }
+    }));
+    let memory = fields.optional(Field::string("memory").then(size::parse));
+    fields.finish();
+    Some(Resources { cpu_millis, memory })
+}
+
+/// What no two ports of all services may share: two that answer the same would be a coin toss.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Entrance {
+    /// Requests for a domain.
+    Domain(String),
+    /// All that comes in at a port.
+    Port(&'static str, u16),
+    /// TLS connections to a name that come in at a port.
+    Name(u16, String),
+}
+
+impl Entrance {
+    /// The one that a port has, if it is public.
+    pub fn of(port: &Port) -> Option<Self> {
+        use fluke_model::service::Traffic;
+        match &port.traffic {
+            Traffic::Http { domain } => domain.clone().map(Self::Domain),
+            Traffic::Tcp { external, domain: Some(domain) } => {
+                external.map(|external| Self::Name(external, domain.clone()))
+            }
+            Traffic::Tcp { external, domain: None } => external.map(|port| Self::Port("tcp", port)),
+            Traffic::Udp { external } => external.map(|port| Self::Port("udp", port)),
+        }
+    }
+
+    /// Another one that leaves no room for this one.
+    pub fn rivals(&self) -> Vec<Self> {
+        match self {
+            Self::Name(port, _) => vec![self.clone(), Self::Port("tcp", *port)],
+            other => vec![other.clone()],
+        }
+    }
+}
+
+impl std::fmt::Display for Entrance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Domain(domain) => write!(f, "the domain `{domain}`"),
+            Self::Port(protocol, port) => write!(f, "the external {protocol} port {port}"),
+            Self::Name(port, name) => write!(f, "TLS for `{name}` at the external tcp port {port}"),
+        }
+    }
+}
+
+/// Whether a label is used twice.
+fn first_twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}

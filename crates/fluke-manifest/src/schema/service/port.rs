@@ -1,0 +1,104 @@
+//! `port "name" { … }`
+
+use fluke_model::id::PortName;
+use fluke_model::service::{Port, Traffic};
+
+use super::first_twice;
+use crate::hcl::ast::{Block, Span};
+use crate::hcl::decode::{Field, Fields, Mistake};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    Tcp,
+    Udp,
+}
+
+const PROTOCOLS: &[(&str, Protocol)] =
+    &[("http", Protocol::Http), ("tcp", Protocol::Tcp), ("udp", Protocol::Udp)];
+
+/// What proxies and the mesh listen on themselves.
+const TAKEN: [(Protocol, u16, &str); 3] = [
+    (Protocol::Tcp, 80, "proxies take requests there"),
+    (Protocol::Tcp, 443, "proxies take requests there"),
+    (Protocol::Udp, 51820, "the mesh has it"),
+];
+
+/// All ports of a service, each with where it is declared.
+pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Option<Vec<(Port, Span)>> {
+    let blocks = fields.blocks("port", &["name"]);
+    let names = blocks.iter().map(|block| &*block.labels[0].text);
+    if let Some(name) = first_twice(names) {
+        let last = blocks.iter().rfind(|block| &*block.labels[0].text == name);
+        let message = format!("port `{name}` is declared twice in this service");
+        let span = last.map_or_else(|| fields.header(), |block| block.header());
+        fields.report(span, message, "give one of the two another name");
+    }
+    let read = |block: &&Block| {
+        read(block, fields.within(block)).map(|port| (port, block.header()))
+    };
+    let ports: Vec<Option<_>> = blocks.iter().map(read).collect();
+    ports.into_iter().collect()
+}
+
+fn read(block: &Block, mut fields: Fields<'_, '_>) -> Option<Port> {
+    let label = &block.labels[0];
+    let name = PortName::new(&label.text);
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let container = fields.required(port_number("container"));
+    let protocol = fields.or(Field::word("protocol", PROTOCOLS), Protocol::Http);
+    let domain = fields.spanned(Field::string("domain").then(domain_name));
+    let external = fields.spanned(port_number("external"));
+    if protocol == Protocol::Udp && let Some(domain) = &domain {
+        let help = "packets carry no name: use `external` alone";
+        fields.report(domain.span, "a udp port has no `domain`", help);
+    }
+    if protocol == Protocol::Http && let Some(external) = &external {
+        let help = "requests come in at 80 and 443, by `domain`; for another port, use \"tcp\"";
+        fields.report(external.span, "an http port has no `external`", help);
+    }
+    if protocol == Protocol::Tcp && external.is_none() && let Some(domain) = &domain {
+        let help = "say where proxies listen for it, for example external = 8443";
+        fields.report(domain.span, "a tcp port with a `domain` needs an `external`", help);
+    }
+    let taken = external.as_ref().and_then(|external| {
+        let is_it = |(of, number, _): &&(_, _, _)| *of == protocol && *number == external.value;
+        TAKEN.iter().find(is_it).map(|(_, number, why)| (external.span, *number, *why))
+    });
+    if let Some((span, number, why)) = taken {
+        fields.report(span, format!("the external port {number} is not free: {why}"), "choose another");
+    }
+    fields.finish();
+    let (domain, external) = (domain.map(|it| it.value), external.map(|it| it.value));
+    let traffic = match protocol {
+        Protocol::Http => Traffic::Http { domain },
+        Protocol::Tcp => Traffic::Tcp { external, domain },
+        Protocol::Udp => Traffic::Udp { external },
+    };
+    Some(Port { name: name?, container: container?, traffic })
+}
+
+fn port_number(name: &'static str) -> Field<u16> {
+    Field::integer(name, 1..=65535).then(|number| Ok(number as u16))
+}
+
+/// A host name as the world writes it, in lower case.
+fn domain_name(text: String) -> Result<String, Mistake> {
+    let domain = text.to_ascii_lowercase();
+    let is_part = |part: &str| {
+        (1..=63).contains(&part.len())
+            && part.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    let is_name = domain.len() <= 253 && domain.split('.').all(is_part);
+    match () {
+        () if domain.ends_with(".internal") => {
+            Err(Mistake::value(format!("\"{domain}\" is a name of the mesh"))
+                .help("services are called <service>.internal there without being asked"))
+        }
+        () if is_name && domain.contains('.') => Ok(domain),
+        () => Err(Mistake::value(format!("\"{text}\" is not a domain"))
+            .help("write the name alone, for example \"shop.example.com\"")),
+    }
+}
