@@ -1,0 +1,305 @@
+//! One replica of one service on this host: what is wanted there, and what is there.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fluke_model::id::ServiceName;
+use fluke_model::service::{DeploymentId, Health, Replica};
+
+use super::report::report;
+use super::{Change, Container, Deployment, Image, Origin, Plan, Situation, State, Why};
+
+/// What is wanted in one place, and what is there.
+pub(super) struct Place<'a> {
+    wanted: Option<&'a Deployment>,
+    /// Of the deployment that is wanted, the best one first.
+    current: Vec<&'a Container>,
+    /// Of others.
+    predecessors: Vec<&'a Container>,
+}
+
+/// What holds a deployment up, or does not.
+enum Readiness {
+    Ready,
+    Waits(String),
+}
+
+impl<'a> Place<'a> {
+    /// Every place where something is wanted, or something of ours is.
+    pub(super) fn all(situation: &'a Situation<'_>) -> Vec<Self> {
+        let mut places: BTreeMap<(&ServiceName, Option<Replica>), Self> = BTreeMap::new();
+        for wanted in situation.wanted {
+            let place = places.entry((&wanted.service, Some(wanted.replica))).or_insert(Self::NONE);
+            place.wanted = Some(wanted);
+        }
+        for container in situation.containers.iter().filter(|container| container.is_ours) {
+            let Origin { deployment: Some(deployment), service: Some(service), replica } =
+                &container.origin
+            else {
+                continue;
+            };
+            if situation.not_understood.contains(service) {
+                continue;
+            }
+            let place = places.entry((service, *replica)).or_insert(Self::NONE);
+            match place.wanted.is_some_and(|wanted| wanted.id == *deployment) {
+                true => place.current.push(container),
+                false => place.predecessors.push(container),
+            }
+        }
+        let mut places: Vec<Self> = places.into_values().collect();
+        // One that runs, then the one that was there first.
+        let rank = |container: &&Container| {
+            (container.state != State::Running, container.started, container.id.clone())
+        };
+        places.iter_mut().for_each(|place| {
+            place.current.sort_by_key(rank);
+            place.predecessors.sort_by_key(rank);
+        });
+        places
+    }
+
+    const NONE: Self = Self { wanted: None, current: Vec::new(), predecessors: Vec::new() };
+
+    /// Adds what is to be done here, and says how it is.
+    pub(super) fn plan(&self, situation: &Situation<'_>, plan: &mut Plan) {
+        let mut changes = Vec::new();
+        let note = match self.wanted {
+            Some(wanted) => self.toward(wanted, situation, plan, &mut changes),
+            None => {
+                self.retire_all(situation, plan, &mut changes);
+                None
+            }
+        };
+        let may = situation.manual || self.wanted.is_none_or(|wanted| wanted.policy.remediates());
+        if let Some(wanted) = self.wanted.filter(|_| !may && !changes.is_empty()) {
+            plan.awaits_human.push((wanted.service.clone(), in_words(&changes[0])));
+            changes.clear();
+        }
+        plan.changes.extend(changes);
+        plan.reports.extend(report(self.wanted, &self.current, &self.predecessors, situation, note));
+    }
+
+    /// What brings the place closer to what is wanted; says what it waits for.
+    fn toward(
+        &self,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        changes.extend(self.current.iter().skip(1).map(|double| remove(double, Why::Double)));
+        let Some(current) = self.current.first() else {
+            return self.deploy(wanted, situation, plan, changes);
+        };
+        match (&current.tampered, current.state) {
+            (Some(how), _) => changes.push(remove(current, Why::Tampered(how.clone()))),
+            (None, State::Stuck) => changes.push(remove(current, Why::Stuck)),
+            (None, State::Changing) => return Some("somebody is changing it".into()),
+            (None, State::Created | State::Exited) => {
+                return self.start(current, wanted, situation, plan, changes);
+            }
+            (None, State::Running) if is_well(current, wanted) => {
+                self.retire_predecessors(wanted, situation, plan, changes);
+            }
+            (None, State::Running) => {
+                return self.watch_over(current, wanted, situation, plan, changes);
+            }
+        }
+        None
+    }
+
+    /// It is missing: made as soon as its image is here and it may.
+    fn deploy(
+        &self,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        match self.readiness(wanted, situation, plan) {
+            Readiness::Waits(note) => {
+                self.fall_back(changes);
+                return Some(note);
+            }
+            Readiness::Ready => {}
+        }
+        let alive = self.predecessors.iter().filter(|it| it.state != State::Exited);
+        let alive: Vec<_> = alive.collect();
+        // Two containers must never have one volume.
+        if wanted.spec.is_stateful() && !alive.is_empty() {
+            for predecessor in alive {
+                changes.push(match predecessor.state {
+                    State::Running | State::Changing => stop(predecessor),
+                    _ => remove(predecessor, Why::Stuck),
+                });
+            }
+            return Some("its predecessor has its volumes, and is being stopped".into());
+        }
+        let replaces = !self.predecessors.is_empty();
+        changes.push(Change::Deploy { deployment: wanted.clone(), replaces });
+        None
+    }
+
+    fn readiness(
+        &self,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+    ) -> Readiness {
+        if let Some(setback) = situation.setbacks.get(&wanted.id)
+            && setback.until > situation.now
+            && !situation.manual
+        {
+            plan.look_by(setback.until);
+            return Readiness::Waits(setback.why.clone());
+        }
+        let absent = Image::Absent;
+        match situation.images.get(&wanted.spec.image).unwrap_or(&absent) {
+            Image::Present => Readiness::Ready,
+            Image::Coming(how_far) => Readiness::Waits(how_far.clone()),
+            Image::Failed(why, until) if *until > situation.now && !situation.manual => {
+                plan.look_by(*until);
+                Readiness::Waits(why.clone())
+            }
+            Image::Failed(..) | Image::Absent => {
+                plan.fetch.insert(wanted.spec.image.clone());
+                Readiness::Waits("its image is asked for".into())
+            }
+        }
+    }
+
+    /// Somebody stopped the predecessor for a successor that cannot be made: it serves meanwhile.
+    fn fall_back(&self, changes: &mut Vec<Change>) {
+        let is_standing = |it: &&&Container| matches!(it.state, State::Exited | State::Created);
+        let is_running = |it: &&Container| it.state == State::Running;
+        if self.predecessors.iter().any(is_running) {
+            return;
+        }
+        changes.extend(self.predecessors.iter().find(is_standing).map(|it| start(it)));
+    }
+
+    fn start(
+        &self,
+        current: &Container,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        let setback = situation.setbacks.get(&wanted.id);
+        let setback = setback.filter(|it| it.until > situation.now && !situation.manual);
+        let running = self.predecessors.iter().find(|it| it.state == State::Running);
+        match (setback, running) {
+            // It does not stay up, and what was there before it did.
+            (Some(setback), Some(_)) => changes.push(remove(current, Why::Unwell(setback.why.clone()))),
+            (Some(setback), None) => {
+                plan.look_by(setback.until);
+                return Some(setback.why.clone());
+            }
+            (None, Some(predecessor)) if wanted.spec.is_stateful() => {
+                changes.push(stop(predecessor));
+                return Some("its predecessor has its volumes, and is being stopped".into());
+            }
+            (None, _) => changes.push(start(current)),
+        }
+        None
+    }
+
+    /// It runs and is not well: it has its time, and then, if something else can serve, goes.
+    fn watch_over(
+        &self,
+        current: &Container,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
+        let is_over = current.health == Health::Unhealthy
+            || give_up.is_some_and(|give_up| give_up <= situation.now);
+        if !is_over {
+            give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
+            return Some("it runs, and is not well yet".into());
+        }
+        let note = "it did not become well in time".to_string();
+        if !self.predecessors.is_empty() {
+            changes.push(remove(current, Why::Unwell(note.clone())));
+        }
+        Some(note)
+    }
+
+    /// What served before goes, once nothing leads to it.
+    fn retire_predecessors(
+        &self,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) {
+        for predecessor in &self.predecessors {
+            let is_idle = predecessor.state != State::Running || wanted.spec.is_stateful();
+            if is_idle || is_drained(predecessor, situation, plan) {
+                changes.push(remove(predecessor, Why::Succeeded));
+            }
+        }
+    }
+
+    /// Nothing is wanted here any more.
+    fn retire_all(&self, situation: &Situation<'_>, plan: &mut Plan, changes: &mut Vec<Change>) {
+        for container in self.current.iter().chain(&self.predecessors) {
+            if container.state != State::Running || is_drained(container, situation, plan) {
+                changes.push(remove(container, Why::Orphan));
+            }
+        }
+    }
+}
+
+/// Whether it may serve.
+pub(super) fn is_well(container: &Container, wanted: &Deployment) -> bool {
+    container.state == State::Running
+        && (wanted.spec.health.is_none() || container.health == Health::Healthy)
+}
+
+/// How long a container has to become well, if anybody asks it.
+fn time_to_be_well(wanted: &Deployment) -> Option<Duration> {
+    let health = wanted.spec.health.as_ref()?;
+    let rounds = u64::from(health.retries).saturating_add(1);
+    let rounds = rounds.saturating_mul(health.interval_ms.saturating_add(health.timeout_ms));
+    Some(Duration::from_millis(health.start_period_ms.saturating_add(rounds)))
+}
+
+/// Whether nothing has led to it for long enough.
+fn is_drained(container: &Container, situation: &Situation<'_>, plan: &mut Plan) -> bool {
+    let deployment: Option<DeploymentId> = container.origin.deployment;
+    let Some(since) = deployment.and_then(|id| situation.released.get(&id)) else { return false };
+    let end: Instant = *since + situation.drain;
+    if end > situation.now {
+        plan.look_by(end);
+    }
+    end <= situation.now
+}
+
+fn remove(container: &Container, why: Why) -> Change {
+    Change::Remove { container: container.id.clone(), origin: container.origin.clone(), why }
+}
+
+fn stop(container: &Container) -> Change {
+    Change::Stop { container: container.id.clone(), origin: container.origin.clone() }
+}
+
+fn start(container: &Container) -> Change {
+    let (id, origin) = (container.id.clone(), container.origin.clone());
+    Change::Start { container: id, origin, state: container.state }
+}
+
+fn in_words(change: &Change) -> String {
+    match change {
+        Change::Remove { why: Why::Tampered(how), .. } => format!("its container was changed: {how}"),
+        Change::Remove { .. } => "a container of it is there that should not be".into(),
+        Change::Stop { .. } => "a container of an earlier version runs".into(),
+        Change::Start { .. } => "its container does not run".into(),
+        Change::Deploy { replaces: true, .. } => "a container of an earlier version runs".into(),
+        Change::Deploy { replaces: false, .. } => "its container is missing".into(),
+    }
+}

@@ -1,0 +1,88 @@
+//! What is said of a place.
+
+use fluke_model::service::{DeploymentReport, Health, Phase, Replica};
+
+use super::place::is_well;
+use super::{Container, Deployment, Image, Situation, State};
+
+/// How everything in one place is; `note` is what the deployment that is wanted waits for.
+pub(super) fn report(
+    wanted: Option<&Deployment>,
+    current: &[&Container],
+    predecessors: &[&Container],
+    situation: &Situation<'_>,
+    note: Option<String>,
+) -> Vec<DeploymentReport> {
+    let container = current.first().copied();
+    let serves = wanted.zip(container).is_some_and(|(wanted, it)| is_well(it, wanted));
+    let mut reports = Vec::new();
+    reports.extend(wanted.map(|wanted| of_wanted(wanted, container, serves, situation, note)));
+    let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves));
+    reports.extend(retiring);
+    reports
+}
+
+fn of_wanted(
+    wanted: &Deployment,
+    container: Option<&Container>,
+    serves: bool,
+    situation: &Situation<'_>,
+    note: Option<String>,
+) -> DeploymentReport {
+    DeploymentReport {
+        id: wanted.id,
+        service: wanted.service.clone(),
+        replica: wanted.replica,
+        phase: phase(wanted, container, situation),
+        health: container.map_or(Health::None, |container| container.health),
+        image: wanted.spec.image.clone(),
+        digest: container.and_then(|container| container.digest.clone()),
+        container: container.map(|container| container.name.clone()),
+        address: container.and_then(|container| container.address),
+        serves,
+        note,
+        has_volumes: wanted.spec.is_stateful() && container.is_some(),
+    }
+}
+
+fn phase(
+    wanted: &Deployment,
+    container: Option<&Container>,
+    situation: &Situation<'_>,
+) -> Phase {
+    let has_failed = situation.setbacks.get(&wanted.id).is_some_and(|it| it.until > situation.now);
+    match container.map(|container| container.state) {
+        Some(State::Running) if container.is_some_and(|it| is_well(it, wanted)) => Phase::Running,
+        Some(State::Running) if container.is_some_and(|it| it.health == Health::Unhealthy) => {
+            Phase::Failed
+        }
+        Some(State::Running) => Phase::Starting,
+        _ if has_failed => Phase::Failed,
+        Some(_) => Phase::Stopped,
+        None => match situation.images.get(&wanted.spec.image) {
+            Some(Image::Coming(_)) => Phase::Pulling,
+            Some(Image::Failed(..)) => Phase::Failed,
+            _ => Phase::Missing,
+        },
+    }
+}
+
+/// Something that is not wanted any more, and may still serve.
+fn of_retiring(container: &Container, may_serve: bool) -> Option<DeploymentReport> {
+    let runs = container.state == State::Running;
+    let is_ill = matches!(container.health, Health::Unhealthy | Health::Starting);
+    Some(DeploymentReport {
+        id: container.origin.deployment?,
+        service: container.origin.service.clone()?,
+        replica: container.origin.replica.unwrap_or(Replica::Own),
+        phase: Phase::Retiring,
+        health: container.health,
+        image: String::new(),
+        digest: container.digest.clone(),
+        container: Some(container.name.clone()),
+        address: container.address,
+        serves: runs && !is_ill && may_serve,
+        note: None,
+        has_volumes: false,
+    })
+}

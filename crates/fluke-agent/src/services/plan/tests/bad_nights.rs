@@ -1,0 +1,264 @@
+//! Any sequence of snapshots, crashes and deaths, played against a Podman of the mind.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Something that happens to a host.
+#[derive(Debug, Clone)]
+enum Night {
+    /// Git says something else: for each of three services, which version, if any.
+    Commit([Option<u8>; 3]),
+    /// A container dies.
+    Dies(usize),
+    /// Somebody removes one.
+    Vanishes(usize),
+    /// Somebody changes one.
+    Tampered(usize),
+    /// An image turns out not to be well.
+    Ill(u8),
+    /// ... or to be well after all.
+    Well(u8),
+    /// The agent works, and is killed after so many changes, in the middle of the next.
+    Works(usize),
+    /// The server finds that nothing leads to what retires.
+    Released,
+    /// Time passes.
+    Passes(u64),
+}
+
+fn night() -> impl Strategy<Value = Night> {
+    prop_oneof![
+        prop::array::uniform3(prop::option::of(0u8..4)).prop_map(Night::Commit),
+        any::<usize>().prop_map(Night::Dies),
+        any::<usize>().prop_map(Night::Vanishes),
+        any::<usize>().prop_map(Night::Tampered),
+        (0u8..4).prop_map(Night::Ill),
+        (0u8..4).prop_map(Night::Well),
+        (0usize..6).prop_map(Night::Works),
+        Just(Night::Released),
+        (0u64..60).prop_map(Night::Passes),
+    ]
+}
+
+/// The host, and what only the world knows.
+struct World {
+    host: Host,
+    ill: BTreeSet<String>,
+    made: usize,
+}
+
+/// `a` has no health check, `b` has one, `c` has a volume.
+fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
+    let makers: [(&str, fn(&str) -> ContainerSpec); 3] =
+        [("a", spec), ("b", with_health), ("c", with_volume)];
+    let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
+        version.map(|version| deployment(name, make(&format!("image:{version}"))))
+    });
+    each.collect()
+}
+
+impl World {
+    fn new() -> Self {
+        let mut host = Host::new().having(somebody_elses("theirs"));
+        for version in 0..4 {
+            host.images.insert(format!("image:{version}"), Image::Present);
+        }
+        Self { host, ill: BTreeSet::new(), made: 0 }
+    }
+
+    fn happens(&mut self, night: Night) {
+        match night {
+            Night::Commit(versions) => {
+                self.host.wanted = wanted(versions);
+                // A new snapshot is tried at once.
+                self.host.setbacks.clear();
+            }
+            Night::Dies(which) => self.to_one(which, |it| it.state = State::Exited),
+            Night::Vanishes(which) => {
+                let ours: Vec<_> = self.ours().collect();
+                if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
+                    self.host.containers.remove(at);
+                }
+            }
+            Night::Tampered(which) => self.to_one(which, |it| it.tampered = Some("so".into())),
+            Night::Ill(version) => drop(self.ill.insert(format!("image:{version}"))),
+            Night::Well(version) => drop(self.ill.remove(&format!("image:{version}"))),
+            Night::Works(changes) => self.works(changes),
+            Night::Released => self.released(),
+            Night::Passes(seconds) => self.host.now += Duration::from_secs(seconds),
+        }
+        self.health_is_asked();
+    }
+
+    fn ours(&self) -> impl Iterator<Item = usize> {
+        let containers = self.host.containers.iter().enumerate();
+        containers.filter(|(_, it)| it.is_ours).map(|(at, _)| at)
+    }
+
+    fn to_one(&mut self, which: usize, change: impl Fn(&mut Container)) {
+        let ours: Vec<_> = self.ours().collect();
+        if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
+            change(&mut self.host.containers[at]);
+        }
+    }
+
+    /// Does so many changes, and half of another.
+    fn works(&mut self, changes: usize) {
+        for _ in 0..changes {
+            let Some(change) = self.next() else { return };
+            self.applies(change, true);
+        }
+        if let Some(change) = self.next() {
+            self.applies(change, false);
+        }
+    }
+
+    fn next(&self) -> Option<Change> {
+        self.host.plan().changes.into_iter().next()
+    }
+
+    fn applies(&mut self, change: Change, wholly: bool) {
+        let host = &mut self.host;
+        match change {
+            Change::Remove { container, origin, why } => {
+                let it = host.containers.iter().position(|it| it.id == container);
+                let it = it.expect("only what is there is removed");
+                assert!(host.containers[it].is_ours, "{container} is not ours");
+                // Half of it: it is stopped, and still there.
+                host.containers[it].state = State::Exited;
+                if wholly {
+                    host.containers.remove(it);
+                }
+                if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
+                    let until = host.now + Duration::from_secs(30);
+                    host.setbacks.insert(id, Setback { why, until });
+                }
+            }
+            Change::Stop { container, .. } => {
+                let it = host.containers.iter_mut().find(|it| it.id == container);
+                let it = it.expect("only what is there is stopped");
+                assert!(it.is_ours, "{container} is not ours");
+                it.state = State::Exited;
+            }
+            Change::Start { container, .. } => {
+                let now = host.now;
+                let it = host.containers.iter_mut().find(|it| it.id == container);
+                let it = it.expect("only what is there is started");
+                (it.state, it.started, it.health) = (State::Running, Some(now), Health::Starting);
+            }
+            Change::Deploy { deployment, .. } => {
+                self.made += 1;
+                // Half of it: it is made, and was not started.
+                let state = if wholly { State::Running } else { State::Created };
+                let mut it = container(&format!("c{:04}", self.made), &deployment, state);
+                (it.started, it.health) = (Some(host.now), Health::Starting);
+                host.containers.push(it);
+            }
+        }
+        self.no_volume_is_shared();
+    }
+
+    fn no_volume_is_shared(&self) {
+        let with_volumes = self.host.containers.iter().filter(|it| {
+            it.state == State::Running
+                && it.origin.service.as_ref().is_some_and(|service| service.as_str() == "c")
+        });
+        assert!(with_volumes.count() <= 1, "two containers have one volume");
+    }
+
+    fn health_is_asked(&mut self) {
+        let by_id: BTreeMap<_, _> =
+            (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect();
+        for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
+            let Some(of) = it.origin.deployment.and_then(|id| by_id.get(&id)) else { continue };
+            it.health = match &of.spec.health {
+                None => Health::None,
+                Some(_) if self.ill.contains(&of.spec.image) => Health::Unhealthy,
+                Some(_) => Health::Healthy,
+            };
+        }
+    }
+
+    fn released(&mut self) {
+        let reports = self.host.plan().reports;
+        let serves = |service: &ServiceName| {
+            reports.iter().any(|it| it.service == *service && it.phase == Phase::Running)
+        };
+        let is_wanted = |service: &ServiceName| {
+            self.host.wanted.iter().any(|wanted| wanted.service == *service)
+        };
+        let over = reports.iter().filter(|it| {
+            it.phase == Phase::Retiring && (serves(&it.service) || !is_wanted(&it.service))
+        });
+        let ids: Vec<_> = over.map(|it| it.id).collect();
+        let now = self.host.now;
+        ids.into_iter().for_each(|id| drop(self.host.released.entry(id).or_insert(now)));
+    }
+
+    /// Nothing goes wrong any more.
+    fn calms_down(&mut self) {
+        self.ill.clear();
+        self.host.setbacks.clear();
+        for _ in 0..200 {
+            match self.next() {
+                Some(change) => self.applies(change, true),
+                None => {
+                    self.released();
+                    self.host.now += Duration::from_secs(60);
+                }
+            }
+            self.health_is_asked();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn ends_with_what_git_says_and_nothing_else(nights in prop::collection::vec(night(), 0..60)) {
+        let mut world = World::new();
+        for night in nights {
+            world.happens(night);
+            let theirs = world.host.containers.iter().find(|it| it.id == "theirs");
+            prop_assert_eq!(theirs, Some(&somebody_elses("theirs")));
+        }
+        world.calms_down();
+        let mut is: Vec<_> = world
+            .ours()
+            .map(|at| &world.host.containers[at])
+            .map(|it| (it.origin.deployment, it.state, it.tampered.clone()))
+            .collect();
+        let mut should: Vec<_> =
+            world.host.wanted.iter().map(|it| (Some(it.id), State::Running, None)).collect();
+        is.sort_by_key(|it| it.0);
+        should.sort_by_key(|it| it.0);
+        prop_assert_eq!(is, should);
+    }
+
+    #[test]
+    fn a_service_that_served_is_served_by_something_until_its_successor_is_well(
+        to in 0u8..4, ill: bool, works in 0usize..6,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, Some(0), None]));
+        world.happens(Night::Works(3));
+        prop_assert!(serves(&world));
+        if ill {
+            world.happens(Night::Ill(to));
+        }
+        world.happens(Night::Commit([None, Some(to), None]));
+        for _ in 0..works {
+            if let Some(change) = world.next() {
+                world.applies(change, true);
+            }
+            world.health_is_asked();
+            prop_assert!(serves(&world) || (ill && to == 0));
+            world.released();
+            world.host.now += Duration::from_secs(7);
+        }
+    }
+}
+
+fn serves(world: &World) -> bool {
+    world.host.plan().reports.iter().any(|report| report.serves)
+}
