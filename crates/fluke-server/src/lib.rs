@@ -32,3 +32,4 @@ pub mod meter;
 pub mod outlets;
 
 pub mod server;
+pub mod services;

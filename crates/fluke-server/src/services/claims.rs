@@ -1,0 +1,147 @@
+//! Whose subnet is whose: the earliest claim wins, and who loses gets another one.
+
+use std::collections::BTreeMap;
+
+use fluke_model::directory::{Claim, Subnet};
+use fluke_model::id::{AgentName, Hash256};
+use fluke_model::time::Timestamp;
+
+/// Every subnet that is taken, and by whom. Kept for hosts that are away.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    by_host: BTreeMap<AgentName, Claim>,
+    by_subnet: BTreeMap<Subnet, AgentName>,
+}
+
+/// What came of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    /// What is the host's from now on; none where all subnets are taken.
+    pub granted: Option<Claim>,
+    /// Another host that must give its subnet up for this one, and what it gets instead.
+    pub displaced: Option<(AgentName, Option<Claim>)>,
+}
+
+impl Claims {
+    /// The subnet of a host.
+    pub fn subnet(&self, host: &AgentName) -> Option<Subnet> {
+        self.by_host.get(host).map(|claim| claim.subnet)
+    }
+
+    /// Rules on what `host` takes to be its own, if anything.
+    pub fn claim(&mut self, host: &AgentName, claim: Option<Claim>, now: Timestamp) -> Ruling {
+        self.give_up(host);
+        let Some(claim) = claim else {
+            return Ruling { granted: self.grant_free(host, now), displaced: None };
+        };
+        let holder = self.by_subnet.get(&claim.subnet).cloned();
+        match holder {
+            None => {
+                self.grant(host, claim);
+                Ruling { granted: Some(claim), displaced: None }
+            }
+            Some(holder) if self.is_earlier(&claim, host, &holder) => {
+                self.give_up(&holder);
+                self.grant(host, claim);
+                let instead = self.grant_free(&holder, now);
+                Ruling { granted: Some(claim), displaced: Some((holder, instead)) }
+            }
+            Some(_) => Ruling { granted: self.grant_free(host, now), displaced: None },
+        }
+    }
+
+    /// Forgets a host.
+    pub fn give_up(&mut self, host: &AgentName) {
+        if let Some(claim) = self.by_host.remove(host) {
+            self.by_subnet.remove(&claim.subnet);
+        }
+    }
+
+    /// Of two that were made in the same moment, the one of the first name.
+    fn is_earlier(&self, claim: &Claim, host: &AgentName, holder: &AgentName) -> bool {
+        let held = self.by_host.get(holder);
+        held.is_none_or(|held| (claim.since, host) < (held.since, holder))
+    }
+
+    fn grant(&mut self, host: &AgentName, claim: Claim) {
+        self.by_host.insert(host.clone(), claim);
+        self.by_subnet.insert(claim.subnet, host.clone());
+    }
+
+    /// The first one that is free from where the host's name says on: two servers that know the same
+    /// say the same.
+    fn grant_free(&mut self, host: &AgentName, now: Timestamp) -> Option<Claim> {
+        let [high, low, ..] = *Hash256::of(host.as_str().as_bytes()).as_bytes();
+        let start = u32::from(u16::from_be_bytes([high, low]));
+        let count = u32::from(Subnet::COUNT);
+        let numbers = (0..count).filter_map(|step| Subnet::new(((start + step) % count) as u16));
+        let free = numbers.into_iter().find(|subnet| !self.by_subnet.contains_key(subnet))?;
+        let claim = Claim { subnet: free, since: now };
+        self.grant(host, claim);
+        Some(claim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(number: u8) -> AgentName {
+        AgentName::new(format!("h{number}")).expect("a name")
+    }
+
+    fn claim(number: u16, since: u64) -> Claim {
+        Claim { subnet: Subnet::new(number).expect("in range"), since: Timestamp(since) }
+    }
+
+    #[test]
+    fn the_earlier_of_two_keeps_its_subnet_whoever_comes_first() {
+        let mut claims = Claims::default();
+        let late = claims.claim(&name(1), Some(claim(7, 200)), Timestamp(300));
+        assert_eq!(late.granted, Some(claim(7, 200)));
+        let early = claims.claim(&name(2), Some(claim(7, 100)), Timestamp(301));
+        assert_eq!(early.granted, Some(claim(7, 100)));
+        let (displaced, instead) = early.displaced.expect("the other one must go");
+        assert_eq!(displaced, name(1));
+        assert!(instead.is_some_and(|instead| instead.subnet != claim(7, 0).subnet));
+    }
+
+    #[test]
+    fn who_claims_nothing_gets_one_and_gets_it_again() {
+        let (mut one, mut other) = (Claims::default(), Claims::default());
+        let ruling = one.claim(&name(1), None, Timestamp(5));
+        assert_eq!(ruling, other.claim(&name(1), None, Timestamp(5)));
+        let granted = ruling.granted.expect("there are free ones");
+        let again = one.claim(&name(1), Some(granted), Timestamp(9));
+        assert_eq!(again, Ruling { granted: Some(granted), displaced: None });
+    }
+
+    #[test]
+    fn when_all_are_taken_the_next_one_gets_none() {
+        let mut claims = Claims::default();
+        for number in 1..Subnet::COUNT {
+            let host = AgentName::new(format!("x{number}")).expect("a name");
+            assert!(claims.claim(&host, Some(claim(number, 1)), Timestamp(1)).granted.is_some());
+        }
+        assert_eq!(claims.claim(&name(0), None, Timestamp(1)).granted, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_hosts_ever_have_one_subnet(
+            made in prop::collection::vec((0u8..8, prop::option::of((1u16..5, 0u64..4))), 0..40)
+        ) {
+            let mut claims = Claims::default();
+            for (host, claimed) in made {
+                let claimed = claimed.map(|(number, since)| claim(number, since));
+                claims.claim(&name(host), claimed, Timestamp(10));
+                let held: std::collections::BTreeSet<_> =
+                    claims.by_host.values().map(|claim| claim.subnet).collect();
+                prop_assert_eq!(held.len(), claims.by_host.len());
+                prop_assert_eq!(claims.by_subnet.len(), claims.by_host.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+use std::collections::BTreeMap;
+
+use fluke_model::directory::{Claim, PublicKey, Subnet};
+use fluke_model::id::PortName;
+use fluke_model::label::Selector;
+use fluke_model::message::SectionReport;
+use fluke_model::service::{
+    ContainerSpec, Health, Port, RESCHEDULE_AFTER, Resources, Traffic,
+};
+use fluke_model::task::Location;
+use fluke_model::time::Timestamp;
+
+use super::*;
+
+/// A server's head, and a clock.
+struct Lab {
+    view: View,
+    services: Services,
+    now: Instant,
+}
+
+fn name(text: &str) -> AgentName {
+    AgentName::new(text).expect("a name")
+}
+
+fn web() -> ServiceName {
+    ServiceName::new("web").expect("a name")
+}
+
+fn service(replicas: Option<u32>) -> Service {
+    Service {
+        name: web(),
+        description: None,
+        policy: None,
+        selector: Selector::default(),
+        replicas,
+        reschedule_after: RESCHEDULE_AFTER,
+        container: ContainerSpec {
+            image: "web:1".into(),
+            command: None,
+            env: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            health: None,
+            resources: Resources::default(),
+        },
+        ports: vec![Port {
+            name: PortName::new("http").expect("a name"),
+            container: 3000,
+            traffic: Traffic::Http { domain: Some("shop.example.com".into()) },
+        }],
+        defined: Location { file: "web.fluke.hcl".into(), line: 1 },
+    }
+}
+
+fn deployment(text: &str, replica: Replica, address: [u8; 4]) -> DeploymentReport {
+    DeploymentReport {
+        id: DeploymentId(Hash256::of(text.as_bytes())),
+        service: web(),
+        replica,
+        phase: Phase::Running,
+        health: Health::None,
+        image: "web:1".into(),
+        digest: None,
+        container: None,
+        address: Some(address.into()),
+        serves: true,
+        note: None,
+        has_volumes: false,
+    }
+}
+
+impl Lab {
+    fn with(replicas: Option<u32>, hosts: &[&str]) -> Self {
+        let services = Services::from([(web(), Arc::new(service(replicas)))]);
+        let mut lab = Self { view: View::default(), services, now: Instant::now() };
+        hosts.iter().for_each(|host| lab.comes(host, NodeType::Worker));
+        lab
+    }
+
+    fn comes(&mut self, host: &str, node_type: NodeType) {
+        self.view.hosts.insert(name(host), HostView::here(Labels::default(), node_type));
+    }
+
+    fn is(&mut self, host: &str, presence: impl Fn(Instant) -> Presence) {
+        let now = self.now;
+        self.host(host).presence = presence(now);
+    }
+
+    fn host(&mut self, host: &str) -> &mut HostView {
+        self.view.hosts.get_mut(host).expect("it is known")
+    }
+
+    fn says(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
+        self.host(host).reported(ServicesReport { whole: true, deployments, gone: Vec::new() });
+    }
+
+    fn place(&mut self) -> Placement {
+        let placement = self.view.place(&self.services[&web()].clone(), self.now);
+        self.view.give(&web(), &placement);
+        placement
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        let names = self.view.names(&self.services, self.now);
+        names.0[&web()].iter().map(|address| address.to_string()).collect()
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    fn loads(&mut self, proxy: &str, routes: Hash256) {
+        let section = || SectionReport { hash: routes, problem: None };
+        self.host(proxy).network =
+            Some(NetworkReport { names: section(), routes: Some(section()), mesh: section() });
+    }
+
+    fn routes(&self) -> Hash256 {
+        self.view.routes(&self.services, self.now).hash()
+    }
+
+    fn released(&self, host: &str) -> usize {
+        self.view.released(&name(host), &self.services, self.routes(), self.now).len()
+    }
+}
+
+#[test]
+fn a_name_leads_to_what_serves_anywhere() {
+    let mut lab = Lab::with(None, &["a", "b"]);
+    assert_eq!(lab.addresses(), [""; 0], "it has a name before anything serves");
+    lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
+    let ill = DeploymentReport { serves: false, ..deployment("b", Replica::Own, [10, 200, 2, 5]) };
+    lab.says("b", vec![ill]);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+    lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
+    assert_eq!(lab.addresses(), ["10.200.1.5", "10.200.2.5"]);
+}
+
+#[test]
+fn what_is_on_a_silent_machine_is_not_led_to_and_what_is_behind_a_restarting_agent_is() {
+    let mut lab = Lab::with(None, &["a", "b"]);
+    lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
+    lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
+    lab.is("b", Presence::Restarting);
+    assert_eq!(lab.addresses().len(), 2);
+    lab.passes(30);
+    assert_eq!(lab.addresses(), ["10.200.1.5"], "it did not come back");
+    lab.is("b", |_| Presence::Here);
+    assert_eq!(lab.addresses().len(), 2);
+    lab.is("b", Presence::Silent);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+}
+
+#[test]
+fn the_last_one_is_not_taken_out_on_suspicion() {
+    let mut lab = Lab::with(None, &["a"]);
+    lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
+    lab.is("a", Presence::Silent);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+}
+
+#[test]
+fn a_route_leads_to_the_port_of_every_container_that_serves() {
+    let mut lab = Lab::with(None, &["a"]);
+    lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
+    let routes = lab.view.routes(&lab.services, lab.now);
+    let (key, route) = routes.0.iter().next().expect("one");
+    assert_eq!((key.service.as_str(), key.port.as_str()), ("web", "http"));
+    let upstreams: Vec<String> = route.upstreams.iter().map(|it| it.to_string()).collect();
+    assert_eq!(upstreams, ["10.200.1.5:3000"]);
+}
+
+#[test]
+fn a_restarted_server_places_nothing_anew_once_one_host_has_told_it() {
+    let mut lab = Lab::with(Some(2), &["a", "b", "c"]);
+    let before = lab.place();
+    let known = lab.view.placements();
+    let teller = before.values().next().expect("two are placed").to_string();
+
+    let mut lab = Lab::with(Some(2), &[&teller]);
+    let now = lab.now;
+    lab.view.hear_of(&known, now);
+    let numbers: Vec<u32> =
+        before.iter().filter(|(_, at)| at.as_str() == teller).map(|(number, _)| *number).collect();
+    let runs = numbers.iter().map(|n| deployment("x", Replica::Number(*n), [10, 200, 1, 5]));
+    let runs = runs.collect();
+    lab.says(&teller, runs);
+    assert_eq!(lab.place(), before);
+    lab.passes(299);
+    assert_eq!(lab.place(), before);
+    lab.passes(1);
+    assert!(lab.place().values().all(|at| at.as_str() == teller), "the other one never came");
+}
+
+#[test]
+fn what_is_not_wanted_any_more_is_released_when_no_proxy_leads_to_it() {
+    let mut lab = Lab::with(None, &["a"]);
+    lab.comes("p", NodeType::Proxy);
+    let old = deployment("old", Replica::Own, [10, 200, 1, 4]);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: true, ..old };
+    let new = deployment("new", Replica::Own, [10, 200, 1, 5]);
+    let starting = DeploymentReport { serves: false, phase: Phase::Starting, ..new.clone() };
+    lab.says("a", vec![old.clone(), starting]);
+    let routes = lab.routes();
+    lab.loads("p", routes);
+    assert_eq!(lab.released("a"), 0, "its successor does not serve");
+
+    lab.says("a", vec![DeploymentReport { serves: false, ..old }, new]);
+    assert_eq!(lab.released("a"), 0, "the proxy still leads to it");
+    let routes = lab.routes();
+    lab.loads("p", routes);
+    assert_eq!(lab.released("a"), 1);
+}
+
+#[test]
+fn a_replica_that_moved_is_released_once_it_serves_in_its_new_place() {
+    let mut lab = Lab::with(Some(1), &["a", "b"]);
+    let old = deployment("it", Replica::Number(0), [10, 200, 1, 4]);
+    lab.says("a", vec![DeploymentReport { phase: Phase::Retiring, ..old }]);
+    assert_eq!(lab.released("a"), 0);
+    lab.says("b", vec![deployment("it", Replica::Number(0), [10, 200, 2, 4])]);
+    assert_eq!(lab.released("a"), 1);
+}
+
+#[test]
+fn what_was_taken_out_of_git_is_released_once_no_proxy_leads_to_it() {
+    let mut lab = Lab::with(None, &["a"]);
+    let it = deployment("it", Replica::Own, [10, 200, 1, 4]);
+    lab.says("a", vec![DeploymentReport { phase: Phase::Retiring, ..it }]);
+    lab.services.clear();
+    assert_eq!(lab.released("a"), 1);
+    lab.comes("p", NodeType::Proxy);
+    assert_eq!(lab.released("a"), 0, "nobody knows what the proxy has loaded");
+}
+
+#[test]
+fn a_peer_is_whoever_has_a_key_and_a_subnet() {
+    let mut lab = Lab::with(None, &["a", "b"]);
+    let claim = Claim { subnet: Subnet::new(7).expect("in range"), since: Timestamp(1) };
+    let mesh = MeshReport {
+        public_key: PublicKey([1; 32]),
+        endpoints: vec!["192.0.2.1:51820".parse().expect("an address")],
+        claim: Some(claim),
+    };
+    lab.host("a").mesh = Some(mesh);
+    assert!(lab.view.peers().0.is_empty());
+    lab.view.claims.claim(&name("a"), Some(claim), Timestamp(2));
+    lab.is("a", Presence::Silent);
+    let peers = lab.view.peers();
+    assert_eq!(peers.0.keys().map(AgentName::as_str).collect::<Vec<_>>(), ["a"]);
+}
