@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Fact, Hello, NodeType, RecordId, Scope, ToAgent, ToServer};
+use fluke_model::message::{
+    Checked, Fact, Hello, NodeType, RecordId, Scope, Subject, ToAgent, ToServer,
+};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;

@@ -13,6 +13,7 @@ pub mod agent;
 pub mod executor;
 pub mod host;
 pub mod journal;
+pub mod services;
 mod session;
 pub mod state;
 pub mod store;

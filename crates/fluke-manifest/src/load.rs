@@ -105,7 +105,8 @@ impl Loader {
         diagnostics.extend(files.into_iter().flat_map(diagnose));
         diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         limit(&mut diagnostics);
-        let model = (!Diagnostic::any_error(&diagnostics)).then_some(Model { tasks });
+        let model = (!Diagnostic::any_error(&diagnostics))
+            .then_some(Model { tasks, services: BTreeMap::new() });
         Loaded { model, diagnostics, files: count }
     }
 

@@ -2,6 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+use fluke_model::id::{StepAddress, TaskName};
+use fluke_model::snapshot::StepIndex;
+
 fn entry(fact: Fact) -> Entry {
     Entry {
         at: Timestamp(1_700_000_000_000),
@@ -167,7 +170,7 @@ proptest! {
     #[test]
     fn no_bytes_whatever_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = Journal::parse(&bytes);
-        let header = line(&Header { next: RecordId(3), open: None, lost: 0 });
+        let header = line(&Header { next: RecordId(3), open: Vec::new(), lost: 0 });
         let _ = Journal::parse(&[header, bytes].concat());
     }
 }

@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use fluke_model::id::{CommitId, Hash256, StepAddress, TaskName};
-use fluke_model::message::Fact;
+use fluke_model::message::{Fact, Subject};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::verdict::{Outcome, Output};

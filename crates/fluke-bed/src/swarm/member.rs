@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fluke_model::id::{CommitId, Hash256, InstructionId};
-use fluke_model::message::{Checked, Fact, Record, RecordId, Scope, StepReport, ToAgent, ToServer};
+use fluke_model::message::{
+    Checked, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
+};
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::task::Step;

@@ -108,7 +108,9 @@ fn read_image(fields: &mut Fields<'_, '_>) -> Option<String> {
 
 fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
     match words.is_empty() {
-        true => Err(Mistake::value("it must not be empty").help("leave it out for the image's own")),
+        true => {
+            Err(Mistake::value("it must not be empty").help("leave it out for the image's own"))
+        }
         false => Ok(words),
     }
 }

@@ -54,8 +54,7 @@ fn how_a_service_is_reached_is_not_part_of_what_hosts_run() {
         }],
         defined: Location { file: "web.fluke.hcl".into(), line: 1 },
     };
-    let resolved = |domain| {
-        SnapshotService::new(&service(domain), Policy::Remediate, vec![Replica::Own])
-    };
+    let resolved =
+        |domain| SnapshotService::new(&service(domain), Policy::Remediate, vec![Replica::Own]);
     assert_eq!(resolved("a.example").hash(), resolved("b.example").hash());
 }

@@ -153,8 +153,10 @@ impl Server {
     /// Tasks `names` come into force, each for every host, each with one step.
     fn commit(&self, id: &str, names: &[&str]) {
         let tasks = names.iter().map(|name| task(name));
-        let model =
-            Model { tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect() };
+        let model = Model {
+            tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect(),
+            ..Model::default()
+        };
         let compiler = Compiler::new(&model, Policy::AlertOnly);
         let (commit, since) = (CommitId::new(id), Timestamp(1_700_000_000_000));
         self.source.send_modify(|source| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::InstructionId;
-use fluke_model::message::{Fact, Record, RecordId, ToAgent};
+use fluke_model::message::{Fact, Record, RecordId, Subject, ToAgent};
 use fluke_model::policy;
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use fluke_model::id::{InstanceId, StepAddress};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Fact, NodeType, Record, StepReport};
+use fluke_model::message::{Checked, Fact, NodeType, Record, StepReport, Subject};
 use fluke_model::policy::{self, Policy};
 use fluke_model::snapshot::SnapshotTask;
 use fluke_model::status::{Status, StepStatus};

@@ -208,7 +208,8 @@ impl View {
             }
         }
         // The last ones are not taken out on mere suspicion: somewhere to go is better than nowhere.
-        let choose = |(sure, doubtful): (BTreeSet<_>, _)| if sure.is_empty() { doubtful } else { sure };
+        let choose =
+            |(sure, doubtful): (BTreeSet<_>, _)| if sure.is_empty() { doubtful } else { sure };
         serving.into_iter().map(|(service, found)| (service, choose(found))).collect()
     }
 
@@ -269,9 +270,8 @@ impl View {
     }
 
     fn proxies_have(&self, routes: Hash256) -> bool {
-        let is_proxy = |host: &&HostView| {
-            host.node_type == NodeType::Proxy && host.presence == Presence::Here
-        };
+        let is_proxy =
+            |host: &&HostView| host.node_type == NodeType::Proxy && host.presence == Presence::Here;
         self.hosts.values().filter(is_proxy).all(|proxy| {
             let loaded = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
             loaded.is_some_and(|loaded| loaded.hash == routes)

@@ -116,7 +116,7 @@ impl Door {
             let task = task(name, host, *steps);
             (task.name.clone(), Arc::new(task))
         });
-        let model = Model { tasks: tasks.collect() };
+        let model = Model { tasks: tasks.collect(), ..Model::default() };
         let compiler = Compiler::new(&model, Policy::Remediate);
         let (commit, since) = (CommitId::new(id), Timestamp(1));
         self.desired.send_replace(Some(Arc::new(Desired { commit, since, model, compiler })));

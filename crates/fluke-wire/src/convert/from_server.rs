@@ -9,8 +9,8 @@ use super::directory::{
     placements_from_proto, routes_from_proto,
 };
 use super::parts::{
-    hash, hash_to_proto, instruction, instruction_to_proto, interval, millis_to_proto, named, required,
-    steps, steps_to_proto, trigger, trigger_to_proto,
+    hash, hash_to_proto, instruction, instruction_to_proto, interval, millis_to_proto, named,
+    required, steps, steps_to_proto, trigger, trigger_to_proto,
 };
 use super::services::deployment_id;
 use super::snapshot::{snapshot_from_proto, snapshot_to_proto};

@@ -160,7 +160,11 @@ pub(super) fn services_from_proto(
     let gone = at_most("gone", wire.gone, MAX_REPLICAS)?;
     Ok(ServicesReport {
         whole: wire.whole,
-        deployments: deployments.into_iter().enumerate().map(deployment).collect::<Result<_, _>>()?,
+        deployments: deployments
+            .into_iter()
+            .enumerate()
+            .map(deployment)
+            .collect::<Result<_, _>>()?,
         gone: gone.iter().map(|id| deployment_id("gone", id)).collect::<Result<_, _>>()?,
     })
 }
@@ -184,9 +188,8 @@ fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
 
 fn deployment_from_proto(wire: proto::Deployment) -> Result<DeploymentReport, WireError> {
     let (phase, health) = (phase(wire.phase()), health(wire.health()));
-    let text = |field, text: Option<String>| {
-        text.map(|text| bounded(field, text, MAX_IMAGE)).transpose()
-    };
+    let text =
+        |field, text: Option<String>| text.map(|text| bounded(field, text, MAX_IMAGE)).transpose();
     Ok(DeploymentReport {
         id: deployment_id("id", &wire.id)?,
         service: named("service", ServiceName::new(&wire.service))?,

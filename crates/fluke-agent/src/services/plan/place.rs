@@ -77,7 +77,13 @@ impl<'a> Place<'a> {
             changes.clear();
         }
         plan.changes.extend(changes);
-        plan.reports.extend(report(self.wanted, &self.current, &self.predecessors, situation, note));
+        plan.reports.extend(report(
+            self.wanted,
+            &self.current,
+            &self.predecessors,
+            situation,
+            note,
+        ));
     }
 
     /// What brings the place closer to what is wanted; says what it waits for.
@@ -192,7 +198,9 @@ impl<'a> Place<'a> {
         let running = self.predecessors.iter().find(|it| it.state == State::Running);
         match (setback, running) {
             // It does not stay up, and what was there before it did.
-            (Some(setback), Some(_)) => changes.push(remove(current, Why::Unwell(setback.why.clone()))),
+            (Some(setback), Some(_)) => {
+                changes.push(remove(current, Why::Unwell(setback.why.clone())))
+            }
             (Some(setback), None) => {
                 plan.look_by(setback.until);
                 return Some(setback.why.clone());
@@ -295,7 +303,9 @@ fn start(container: &Container) -> Change {
 
 fn in_words(change: &Change) -> String {
     match change {
-        Change::Remove { why: Why::Tampered(how), .. } => format!("its container was changed: {how}"),
+        Change::Remove { why: Why::Tampered(how), .. } => {
+            format!("its container was changed: {how}")
+        }
         Change::Remove { .. } => "a container of it is there that should not be".into(),
         Change::Stop { .. } => "a container of an earlier version runs".into(),
         Change::Start { .. } => "its container does not run".into(),

@@ -45,11 +45,7 @@ fn of_wanted(
     }
 }
 
-fn phase(
-    wanted: &Deployment,
-    container: Option<&Container>,
-    situation: &Situation<'_>,
-) -> Phase {
+fn phase(wanted: &Deployment, container: Option<&Container>, situation: &Situation<'_>) -> Phase {
     let has_failed = situation.setbacks.get(&wanted.id).is_some_and(|it| it.until > situation.now);
     match container.map(|container| container.state) {
         Some(State::Running) if container.is_some_and(|it| is_well(it, wanted)) => Phase::Running,

@@ -34,10 +34,10 @@ pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Option<Vec<(Port, Span)>>
         let span = last.map_or_else(|| fields.header(), |block| block.header());
         fields.report(span, message, "give one of the two another name");
     }
-    let read = |block: &&Block| {
-        read(block, fields.within(block)).map(|port| (port, block.header()))
-    };
-    let ports: Vec<Option<_>> = blocks.iter().map(read).collect();
+    let mut ports = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        ports.push(read(block, fields.within(block)).map(|port| (port, block.header())));
+    }
     ports.into_iter().collect()
 }
 
@@ -49,15 +49,22 @@ fn read(block: &Block, mut fields: Fields<'_, '_>) -> Option<Port> {
     let protocol = fields.or(Field::word("protocol", PROTOCOLS), Protocol::Http);
     let domain = fields.spanned(Field::string("domain").then(domain_name));
     let external = fields.spanned(port_number("external"));
-    if protocol == Protocol::Udp && let Some(domain) = &domain {
+    if protocol == Protocol::Udp
+        && let Some(domain) = &domain
+    {
         let help = "packets carry no name: use `external` alone";
         fields.report(domain.span, "a udp port has no `domain`", help);
     }
-    if protocol == Protocol::Http && let Some(external) = &external {
+    if protocol == Protocol::Http
+        && let Some(external) = &external
+    {
         let help = "requests come in at 80 and 443, by `domain`; for another port, use \"tcp\"";
         fields.report(external.span, "an http port has no `external`", help);
     }
-    if protocol == Protocol::Tcp && external.is_none() && let Some(domain) = &domain {
+    if protocol == Protocol::Tcp
+        && external.is_none()
+        && let Some(domain) = &domain
+    {
         let help = "say where proxies listen for it, for example external = 8443";
         fields.report(domain.span, "a tcp port with a `domain` needs an `external`", help);
     }
@@ -66,7 +73,11 @@ fn read(block: &Block, mut fields: Fields<'_, '_>) -> Option<Port> {
         TAKEN.iter().find(is_it).map(|(_, number, why)| (external.span, *number, *why))
     });
     if let Some((span, number, why)) = taken {
-        fields.report(span, format!("the external port {number} is not free: {why}"), "choose another");
+        fields.report(
+            span,
+            format!("the external port {number} is not free: {why}"),
+            "choose another",
+        );
     }
     fields.finish();
     let (domain, external) = (domain.map(|it| it.value), external.map(|it| it.value));

@@ -17,7 +17,8 @@ const LEAST: u64 = 6 << 20;
 
 /// Reads a number with a unit.
 pub(super) fn parse(text: String) -> Result<u64, Mistake> {
-    let wrong = |message: String| Mistake::value(message).help("for example \"256MiB\" or \"2GiB\"");
+    let wrong =
+        |message: String| Mistake::value(message).help("for example \"256MiB\" or \"2GiB\"");
     let found = UNITS.iter().find_map(|(unit, bytes)| {
         Some((text.strip_suffix(unit)?.trim_end().parse::<f64>().ok()?, *bytes))
     });
@@ -50,7 +51,8 @@ mod tests {
         ] {
             assert_eq!(parse(text.into()).ok(), Some(bytes), "{text}");
         }
-        for text in ["", "256", "MiB", "-1GiB", "1TiB", "1MiB", "NaNGiB", "infGiB", "9999999999GiB"] {
+        for text in ["", "256", "MiB", "-1GiB", "1TiB", "1MiB", "NaNGiB", "infGiB", "9999999999GiB"]
+        {
             assert!(parse(text.into()).is_err(), "{text}");
         }
     }

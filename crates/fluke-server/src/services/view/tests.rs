@@ -4,9 +4,7 @@ use fluke_model::directory::{Claim, PublicKey, Subnet};
 use fluke_model::id::PortName;
 use fluke_model::label::Selector;
 use fluke_model::message::SectionReport;
-use fluke_model::service::{
-    ContainerSpec, Health, Port, RESCHEDULE_AFTER, Resources, Traffic,
-};
+use fluke_model::service::{ContainerSpec, Health, Port, RESCHEDULE_AFTER, Resources, Traffic};
 use fluke_model::task::Location;
 use fluke_model::time::Timestamp;
 

@@ -12,8 +12,8 @@ use fluke_model::id::{
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
-    Welcome,
+    Checked, Fact, Hello, NodeType, Record, RecordId, Scope, StepReport, Subject, ToAgent,
+    ToServer, Welcome,
 };
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
@@ -248,13 +248,14 @@ fn task_steps() -> impl Strategy<Value = Vec<Step>> {
 
 pub(crate) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let policy = proptest::sample::select(&Policy::ALL[..]);
-    let tasks = btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
-        let task = |(name, (policy, steps)): (String, _)| {
-            let name = TaskName::new(name).expect("a name");
-            Arc::new(SnapshotTask { name, policy, steps })
-        };
-        Snapshot::new(tasks.into_iter().map(task).collect())
-    });
+    let tasks =
+        btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
+            let task = |(name, (policy, steps)): (String, _)| {
+                let name = TaskName::new(name).expect("a name");
+                Arc::new(SnapshotTask { name, policy, steps })
+            };
+            Snapshot::new(tasks.into_iter().map(task).collect())
+        });
     (tasks, services::snapshot_services())
         .prop_map(|(snapshot, services)| snapshot.with_services(services))
 }

@@ -120,8 +120,7 @@ fn section_report() -> impl Strategy<Value = SectionReport> {
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
-    (subnet(), any::<u64>())
-        .prop_map(|(subnet, since)| Claim { subnet, since: Timestamp(since) })
+    (subnet(), any::<u64>()).prop_map(|(subnet, since)| Claim { subnet, since: Timestamp(since) })
 }
 
 fn subnet() -> impl Strategy<Value = Subnet> {
@@ -141,7 +140,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     let (domain, external) = (option::of(word()).boxed(), any::<Option<u16>>());
     prop_oneof![
         domain.clone().prop_map(|domain| Traffic::Http { domain }),
-        (domain, external).prop_map(|(domain, external)| Traffic::Tcp { external, domain }),
+        (domain, external.clone()).prop_map(|(domain, external)| Traffic::Tcp { external, domain }),
         external.prop_map(|external| Traffic::Udp { external }),
     ]
 }
@@ -151,8 +150,12 @@ fn edit<K: Clone + std::fmt::Debug, V: Clone + std::fmt::Debug>(
     value: impl Strategy<Value = V>,
 ) -> impl Strategy<Value = Edit<K, V>> {
     let rows = (vec((key.clone(), value), 0..4), vec(key, 0..3));
-    (option::of(hash()), rows, hash())
-        .prop_map(|(from, (set, removed), to)| Edit { from, set, removed, to })
+    (option::of(hash()), rows, hash()).prop_map(|(from, (set, removed), to)| Edit {
+        from,
+        set,
+        removed,
+        to,
+    })
 }
 
 fn directory() -> impl Strategy<Value = DirectoryEdit> {

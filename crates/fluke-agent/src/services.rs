@@ -1,0 +1,3 @@
+//! The services' lane: containers, names, routes and mesh of this host, kept as they should be.
+
+pub mod plan;
