@@ -1,3 +1,4 @@
 //! The services' lane: containers, names, routes and mesh of this host, kept as they should be.
 
 pub mod plan;
+pub mod podman;

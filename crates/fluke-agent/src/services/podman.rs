@@ -1,0 +1,304 @@
+//! Podman, by its REST socket: no process is started, and one connection is kept.
+//!
+//! Says what Podman says. What it means is for [`super::observe`], what is done about it for
+//! [`super::plan`].
+
+mod answer;
+mod create;
+mod events;
+mod pull;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use answer::{Details, Listed, LocalImage, Network};
+pub use create::{Made, create_body};
+pub use events::{Event, Events};
+pub use pull::{Progress, Pull};
+
+/// Where Podman listens for root.
+pub const SOCKET: &str = "/run/podman/podman.sock";
+
+/// Understood by Podman 4 and 5.
+const VERSION: &str = "v4.0.0";
+
+/// For calls that only look.
+const LOOK: Duration = Duration::from_secs(20);
+/// For calls that change something; stopping a container has its own time on top.
+const CHANGE: Duration = Duration::from_secs(60);
+
+/// Why Podman did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum PodmanError {
+    /// Nobody listens.
+    #[error(
+        "Podman does not answer at {}: {source}; is it installed, and is podman.socket enabled?",
+        socket.display()
+    )]
+    Unreachable {
+        /// Where it should.
+        socket: PathBuf,
+        /// Why not.
+        source: reqwest::Error,
+    },
+    /// It said no.
+    #[error("Podman would not {what}: {why}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// In its words.
+        why: String,
+        /// Its status.
+        status: u16,
+    },
+    /// It took too long.
+    #[error("Podman took more than {} s to {what}; it may still do it", limit.as_secs())]
+    TimedOut {
+        /// What was asked.
+        what: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// It answered in a way that is not known.
+    #[error("Podman's answer to the request to {what} is not understood: {why}")]
+    Garbled {
+        /// What was asked.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl PodmanError {
+    /// Whether what it was about is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { status: 404, .. })
+    }
+}
+
+/// A connection to Podman.
+#[derive(Debug, Clone)]
+pub struct Podman {
+    http: reqwest::Client,
+    socket: PathBuf,
+}
+
+impl Podman {
+    /// At this socket, which need not be there yet.
+    pub fn at(socket: &Path) -> Result<Self, PodmanError> {
+        let http = reqwest::Client::builder().unix_socket(socket).tls_certs_only([]).build();
+        let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
+        Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
+    }
+
+    /// Every container there is, whoever's it is.
+    pub async fn list(&self) -> Result<Vec<Listed>, PodmanError> {
+        self.get("list containers", "containers/json?all=true").await
+    }
+
+    /// One container in all detail.
+    pub async fn inspect(&self, id: &str) -> Result<Details, PodmanError> {
+        self.get(&format!("inspect {id}"), &format!("containers/{id}/json")).await
+    }
+
+    /// Makes a container; see [`create_body`]. Its id.
+    pub async fn create(&self, name: &str, body: &Made) -> Result<String, PodmanError> {
+        #[derive(serde::Deserialize)]
+        struct Created {
+            #[serde(rename = "Id")]
+            id: String,
+        }
+        let what = format!("create {name}");
+        let answer =
+            self.call(Method::POST, &what, "containers/create", Some(body), CHANGE).await?;
+        Ok(read::<Created>(&what, answer).await?.id)
+    }
+
+    /// Starts a container, or leaves it running.
+    pub async fn start(&self, id: &str) -> Result<(), PodmanError> {
+        self.post(&format!("start {id}"), &format!("containers/{id}/start"), CHANGE).await
+    }
+
+    /// Stops a container, or leaves it stopped: TERM, and KILL after `grace`.
+    pub async fn stop(&self, id: &str, grace: Duration) -> Result<(), PodmanError> {
+        let path = format!("containers/{id}/stop?timeout={}", grace.as_secs());
+        self.post(&format!("stop {id}"), &path, CHANGE + grace).await
+    }
+
+    /// Removes a container, whatever it does; never its volumes. It may be gone already.
+    pub async fn remove(&self, id: &str) -> Result<(), PodmanError> {
+        let path = format!("containers/{id}?force=true&v=false&timeout=0");
+        let what = format!("remove {id}");
+        match self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a container how it feels, and remembers the answer.
+    pub async fn ask_health(&self, id: &str, limit: Duration) -> Result<(), PodmanError> {
+        let path = format!("containers/{id}/healthcheck");
+        let what = format!("ask {id} how it is");
+        self.call(Method::GET, &what, &path, NOTHING, limit + LOOK).await.map(drop)
+    }
+
+    /// An image that is here; none if it is not.
+    pub async fn image(&self, name: &str) -> Result<Option<LocalImage>, PodmanError> {
+        let path = format!("images/{}/json", escape(name));
+        match self.get(&format!("look for the image {name}"), &path).await {
+            Ok(image) => Ok(Some(image)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fetches an image; with the credentials of the host's own auth file.
+    pub async fn pull(&self, name: &str) -> Result<Pull, PodmanError> {
+        let what = format!("pull {name}");
+        let path = format!("images/pull?reference={}", escape(name));
+        // Has no end that can be known; whoever waits for it sets one.
+        let answer = self.send(Method::POST, &what, &path, NOTHING, None).await?;
+        Ok(Pull::new(what, accepted("pull an image", answer).await?))
+    }
+
+    /// What happens to containers from now on.
+    pub async fn events(&self) -> Result<Events, PodmanError> {
+        let what = "tell what happens";
+        let path = "events?stream=true&filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
+        let answer = self.send(Method::GET, what, path, NOTHING, None).await?;
+        Ok(Events::new(accepted(what, answer).await?))
+    }
+
+    /// A network; none if it is not there.
+    pub async fn network(&self, name: &str) -> Result<Option<Network>, PodmanError> {
+        match self
+            .get(&format!("look at the network {name}"), &format!("networks/{name}/json"))
+            .await
+        {
+            Ok(network) => Ok(Some(network)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a network.
+    pub async fn create_network(&self, network: &Network) -> Result<(), PodmanError> {
+        let what = format!("create the network {}", network.name);
+        self.call(Method::POST, &what, "networks/create", Some(network), CHANGE).await.map(drop)
+    }
+
+    /// Removes a network that no container uses.
+    pub async fn remove_network(&self, name: &str) -> Result<(), PodmanError> {
+        let what = format!("remove the network {name}");
+        let path = format!("networks/{name}");
+        self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await.map(drop)
+    }
+
+    /// Makes a volume, if it is not there.
+    pub async fn create_volume(&self, name: &str) -> Result<(), PodmanError> {
+        let what = format!("create the volume {name}");
+        match self.get::<serde_json::Value>(&what, &format!("volumes/{name}/json")).await {
+            Ok(_) => return Ok(()),
+            Err(error) if !error.is_not_found() => return Err(error),
+            Err(_) => {}
+        }
+        let body = serde_json::json!({ "Name": name, "Labels": { "fluke.volume": name } });
+        self.call(Method::POST, &what, "volumes/create", Some(&body), CHANGE).await.map(drop)
+    }
+
+    /// Every volume of ours.
+    pub async fn volumes(&self) -> Result<Vec<String>, PodmanError> {
+        #[derive(serde::Deserialize)]
+        struct Volume {
+            #[serde(rename = "Name")]
+            name: String,
+        }
+        let filter = escape(r#"{"label":["fluke.volume"]}"#);
+        let path = format!("volumes/json?filters={filter}");
+        let volumes: Option<Vec<Volume>> = self.get("list volumes", &path).await?;
+        Ok(volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, PodmanError> {
+        read(what, self.call(Method::GET, what, path, NOTHING, LOOK).await?).await
+    }
+
+    async fn post(&self, what: &str, path: &str, limit: Duration) -> Result<(), PodmanError> {
+        self.call(Method::POST, what, path, NOTHING, limit).await.map(drop)
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        what: &str,
+        path: &str,
+        body: Option<&impl Serialize>,
+        limit: Duration,
+    ) -> Result<Response, PodmanError> {
+        accepted(what, self.send(method, what, path, body, Some(limit)).await?).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        what: &str,
+        path: &str,
+        body: Option<&impl Serialize>,
+        limit: Option<Duration>,
+    ) -> Result<Response, PodmanError> {
+        let mut request =
+            self.http.request(method, format!("http://podman/{VERSION}/libpod/{path}"));
+        if let Some(limit) = limit {
+            request = request.timeout(limit);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        request.send().await.map_err(|source| match limit {
+            Some(limit) if source.is_timeout() => {
+                PodmanError::TimedOut { what: what.into(), limit }
+            }
+            _ => PodmanError::Unreachable { socket: self.socket.clone(), source },
+        })
+    }
+}
+
+const NOTHING: Option<&()> = None;
+
+/// The answer, if it is a yes; "it is so already" is one.
+async fn accepted(what: &str, answer: Response) -> Result<Response, PodmanError> {
+    #[derive(serde::Deserialize)]
+    struct No {
+        message: String,
+    }
+    let status = answer.status();
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        return Ok(answer);
+    }
+    let text = answer.text().await.unwrap_or_default();
+    let why = serde_json::from_str::<No>(&text).map_or(text, |no| no.message);
+    Err(PodmanError::Refused { what: what.into(), why, status: status.as_u16() })
+}
+
+async fn read<T: DeserializeOwned>(what: &str, answer: Response) -> Result<T, PodmanError> {
+    let garbled = |why: String| PodmanError::Garbled { what: what.into(), why };
+    let bytes = answer.bytes().await.map_err(|error| garbled(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))
+}
+
+/// Text as part of an address.
+fn escape(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@".contains(&byte);
+    let each = |byte: u8| match is_plain(byte) {
+        true => (byte as char).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(each).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! What Podman answers, as far as it is read.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+/// A container in the list.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Its names; there is one.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// What it is marked with.
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// `created`, `running`, `exited`, …
+    pub state: String,
+    /// How it feels, where anybody asks.
+    #[serde(default)]
+    pub status: String,
+    /// The image's id.
+    #[serde(default, rename = "ImageID")]
+    pub image_id: String,
+    /// Seconds since 1970.
+    #[serde(default)]
+    pub started_at: i64,
+}
+
+/// A container in all detail.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Details {
+    /// The image's id.
+    pub image: String,
+    /// As it was asked for.
+    #[serde(default)]
+    pub image_name: String,
+    /// Of the image.
+    #[serde(default)]
+    pub image_digest: Option<String>,
+    /// What was asked for.
+    pub config: Config,
+    /// What it may use.
+    pub host_config: HostConfig,
+    /// How it is reached.
+    pub network_settings: NetworkSettings,
+    /// What is mounted.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Config {
+    /// `NAME=value`.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// The command.
+    #[serde(default)]
+    pub cmd: Option<Vec<String>>,
+}
+
+/// What a container may use.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HostConfig {
+    /// In bytes; 0: no limit.
+    #[serde(default)]
+    pub memory: i64,
+    /// Microseconds of a period; 0: no limit.
+    #[serde(default)]
+    pub cpu_quota: i64,
+    /// In microseconds.
+    #[serde(default)]
+    pub cpu_period: u64,
+}
+
+/// How a container is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NetworkSettings {
+    /// By name.
+    #[serde(default)]
+    pub networks: Option<BTreeMap<String, Attached>>,
+}
+
+/// A container's end of a network.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Attached {
+    /// Empty while it does not run.
+    #[serde(default, rename = "IPAddress")]
+    pub address: String,
+}
+
+/// Something mounted into a container.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Mount {
+    /// The volume's name, if it is one.
+    #[serde(default)]
+    pub name: String,
+    /// Where.
+    pub destination: String,
+}
+
+/// An image that is on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LocalImage {
+    /// Its id.
+    pub id: String,
+    /// Of its manifest.
+    #[serde(default)]
+    pub digest: String,
+}
+
+/// A network, as it is made and as it is found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Its name.
+    pub name: String,
+    /// `bridge`.
+    pub driver: String,
+    /// The bridge.
+    #[serde(default)]
+    pub network_interface: String,
+    /// Whether Podman answers names there; we do.
+    #[serde(default)]
+    pub dns_enabled: bool,
+    /// What it is made of.
+    #[serde(default)]
+    pub subnets: Option<Vec<NetworkSubnet>>,
+    /// How it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<BTreeMap<String, String>>,
+}
+
+/// A range of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkSubnet {
+    /// With its length.
+    pub subnet: String,
+    /// The host's end.
+    pub gateway: Ipv4Addr,
+}

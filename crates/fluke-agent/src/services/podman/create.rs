@@ -1,0 +1,204 @@
+//! How a container is made. Pure.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use fluke_model::service::Replica;
+use serde::Serialize;
+
+use crate::services::plan::Deployment;
+
+/// Whose a container is; see [`crate::services::observe`].
+pub const DEPLOYMENT: &str = "fluke.deployment.id";
+/// The service's identity, which is its name: there is no database to give it another.
+pub const SERVICE_ID: &str = "fluke.service.id";
+/// The service's name.
+pub const SERVICE_NAME: &str = "fluke.service.name";
+/// Which of the service's replicas; absent for a host's own one.
+pub const REPLICA: &str = "fluke.replica";
+
+/// The period over which use of a processor is counted, in microseconds.
+const CPU_PERIOD: u64 = 100_000;
+
+/// What Podman is asked to make.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Made {
+    name: String,
+    image: String,
+    labels: BTreeMap<&'static str, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<Vec<String>>,
+    env: BTreeMap<String, String>,
+    netns: Namespace,
+    #[serde(rename = "Networks")]
+    networks: BTreeMap<String, Attachment>,
+    dns_server: Vec<Ipv4Addr>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    volumes: Vec<NamedVolume>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    healthconfig: Option<HealthConfig>,
+    resource_limits: ResourceLimits,
+    r_limits: Vec<Limit>,
+    restart_policy: &'static str,
+    image_volume_mode: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Namespace {
+    nsmode: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Attachment {
+    static_ips: Vec<Ipv4Addr>,
+    static_mac: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct NamedVolume {
+    #[serde(rename = "Name")]
+    name: String,
+    #[serde(rename = "Dest")]
+    dest: String,
+}
+
+/// Times in nanoseconds. An interval of 0: Podman asks only when it is told to, so that no timer
+/// starts a process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HealthConfig {
+    test: Vec<String>,
+    interval: u64,
+    timeout: u64,
+    retries: u32,
+    start_period: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+struct ResourceLimits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<Cpu>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Memory {
+    limit: u64,
+    /// Memory and swap together.
+    swap: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Cpu {
+    quota: i64,
+    period: u64,
+}
+
+/// A limit that the container gets; without any, Podman's own may be more than it may give.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// `nofile`, `nproc`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What it starts with.
+    pub soft: u64,
+    /// What it may raise it to.
+    pub hard: u64,
+}
+
+/// Where a container is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot<'a> {
+    /// The network's name.
+    pub network: &'a str,
+    /// Its own address.
+    pub address: Ipv4Addr,
+    /// Where it asks for names.
+    pub gateway: Ipv4Addr,
+}
+
+/// A name that tells people what it is, and is never used twice for different things.
+pub fn container_name(deployment: &Deployment) -> String {
+    let (service, id) = (&deployment.service, deployment.id.short());
+    match deployment.replica {
+        Replica::Own => format!("{service}-{id}"),
+        Replica::Number(number) => format!("{service}-{number}-{id}"),
+    }
+}
+
+/// A volume of a service's replica on this host; the same for every version of the service.
+pub fn volume_name(deployment: &Deployment, volume: &str) -> String {
+    let service = &deployment.service;
+    match deployment.replica {
+        Replica::Own => format!("fluke-{service}-{volume}"),
+        Replica::Number(number) => format!("fluke-{service}-{volume}-{number}"),
+    }
+}
+
+/// What to ask Podman for.
+pub fn create_body(
+    deployment: &Deployment,
+    env: BTreeMap<String, String>,
+    spot: Spot<'_>,
+    limits: Vec<Limit>,
+) -> Made {
+    let spec = &deployment.spec;
+    let volumes = spec.volumes.iter().map(|(name, path)| NamedVolume {
+        name: volume_name(deployment, name.as_str()),
+        dest: path.clone(),
+    });
+    let health = spec.health.as_ref().map(|health| HealthConfig {
+        test: vec!["CMD-SHELL".into(), health.command.clone()],
+        interval: 0,
+        timeout: health.timeout_ms.saturating_mul(1_000_000),
+        retries: health.retries,
+        start_period: health.start_period_ms.saturating_mul(1_000_000),
+    });
+    let quota = |millis: u32| i64::from(millis) * (CPU_PERIOD as i64) / 1000;
+    Made {
+        name: container_name(deployment),
+        image: spec.image.clone(),
+        labels: labels(deployment),
+        command: spec.command.clone(),
+        env,
+        netns: Namespace { nsmode: "bridge" },
+        networks: BTreeMap::from([(
+            spot.network.to_owned(),
+            Attachment { static_ips: vec![spot.address], static_mac: mac(spot.address) },
+        )]),
+        dns_server: vec![spot.gateway],
+        volumes: volumes.collect(),
+        healthconfig: health,
+        resource_limits: ResourceLimits {
+            memory: spec.resources.memory.map(|limit| Memory { limit, swap: limit }),
+            cpu: spec
+                .resources
+                .cpu_millis
+                .map(|millis| Cpu { quota: quota(millis), period: CPU_PERIOD }),
+        },
+        r_limits: limits,
+        // We start what should run; two who do would get in each other's way.
+        restart_policy: "no",
+        // A volume that the manifest does not name is not kept.
+        image_volume_mode: "tmpfs",
+    }
+}
+
+fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
+    let mut labels = BTreeMap::from([
+        (DEPLOYMENT, deployment.id.to_string()),
+        (SERVICE_ID, deployment.service.to_string()),
+        (SERVICE_NAME, deployment.service.to_string()),
+    ]);
+    if let Replica::Number(number) = deployment.replica {
+        labels.insert(REPLICA, number.to_string());
+    }
+    labels
+}
+
+/// The same for the same address, so that nobody's memory of who is where gets stale.
+fn mac(address: Ipv4Addr) -> String {
+    let [a, b, c, d] = address.octets();
+    format!("02:42:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}

@@ -1,0 +1,85 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluke_model::id::{AgentName, ServiceName, VolumeName};
+use fluke_model::policy::Policy;
+use fluke_model::service::{ContainerSpec, DeploymentId, HealthSpec, Replica, Resources};
+use serde_json::json;
+
+use super::create::{Limit, Spot, create_body};
+use super::*;
+use crate::services::plan::Deployment;
+
+fn deployment() -> Deployment {
+    let service = ServiceName::new("shop").expect("a name");
+    let spec = ContainerSpec {
+        image: "registry.example/shop:1".into(),
+        command: Some(vec!["serve".into()]),
+        env: BTreeMap::new(),
+        volumes: BTreeMap::from([(VolumeName::new("data").expect("a name"), "/data".into())]),
+        health: Some(HealthSpec {
+            command: "wget -q localhost".into(),
+            interval_ms: 10_000,
+            timeout_ms: 5_000,
+            retries: 3,
+            start_period_ms: 0,
+        }),
+        resources: Resources { cpu_millis: Some(500), memory: Some(64 << 20) },
+    };
+    let replica = Replica::Number(2);
+    let id = DeploymentId::of(&service, &spec, replica, &AgentName::new("h1").expect("a name"));
+    Deployment { id, service, replica, policy: Policy::Remediate, spec: Arc::new(spec) }
+}
+
+#[test]
+fn a_container_is_asked_for_in_podman_s_words() {
+    let deployment = deployment();
+    let spot =
+        Spot { network: "fluke", address: [10, 200, 7, 5].into(), gateway: [10, 200, 7, 1].into() };
+    let env = BTreeMap::from([("LOG".to_string(), "info".to_string())]);
+    let limits = vec![Limit { kind: "nofile", soft: 1024, hard: 4096 }];
+    let body = create_body(&deployment, env, spot, limits);
+    let id = deployment.id.to_string();
+    assert_eq!(
+        serde_json::to_value(&body).expect("plain data"),
+        json!({
+            "name": format!("shop-2-{}", deployment.id.short()),
+            "image": "registry.example/shop:1",
+            "labels": {
+                "fluke.deployment.id": id,
+                "fluke.service.id": "shop",
+                "fluke.service.name": "shop",
+                "fluke.replica": "2",
+            },
+            "command": ["serve"],
+            "env": { "LOG": "info" },
+            "netns": { "nsmode": "bridge" },
+            "Networks": { "fluke": {
+                "static_ips": ["10.200.7.5"],
+                "static_mac": "02:42:0a:c8:07:05",
+            } },
+            "dns_server": ["10.200.7.1"],
+            "volumes": [{ "Name": "fluke-shop-data-2", "Dest": "/data" }],
+            "healthconfig": {
+                "Test": ["CMD-SHELL", "wget -q localhost"],
+                "Interval": 0,
+                "Timeout": 5_000_000_000_u64,
+                "Retries": 3,
+                "StartPeriod": 0,
+            },
+            "resource_limits": {
+                "memory": { "limit": 67108864, "swap": 67108864 },
+                "cpu": { "quota": 50000, "period": 100000 },
+            },
+            "r_limits": [{ "type": "nofile", "soft": 1024, "hard": 4096 }],
+            "restart_policy": "no",
+            "image_volume_mode": "tmpfs",
+        })
+    );
+}
+
+#[test]
+fn names_of_images_become_part_of_an_address() {
+    assert_eq!(escape("r.example:5000/a/b:1.2@sha256:00"), "r.example:5000/a/b:1.2@sha256:00");
+    assert_eq!(escape("a b?c&d#e"), "a%20b%3Fc%26d%23e");
+}
