@@ -1,4 +1,5 @@
 //! The services' lane: containers, names, routes and mesh of this host, kept as they should be.
 
+pub mod observe;
 pub mod plan;
 pub mod podman;

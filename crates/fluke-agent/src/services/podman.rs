@@ -4,7 +4,7 @@
 //! [`super::plan`].
 
 mod answer;
-mod create;
+pub mod create;
 mod events;
 mod pull;
 

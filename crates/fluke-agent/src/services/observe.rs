@@ -1,0 +1,168 @@
+//! From what Podman says to what it means. Pure.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use fluke_model::id::{Hash256, ServiceName};
+use fluke_model::service::{ContainerSpec, DeploymentId, Health, Replica};
+
+use super::plan::{Container, Deployment, Origin, State};
+use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, volume_name};
+use super::podman::{Details, Listed};
+
+/// What all our labels begin with.
+const OURS: &str = "fluke.";
+
+/// Both clocks at once: Podman tells the time of day, plans are made by one that never jumps.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Never jumps.
+    pub instant: Instant,
+    /// Seconds since 1970.
+    pub unix: i64,
+}
+
+/// One container: from the list, and from a closer look where there was one.
+pub fn container(
+    listed: &Listed,
+    details: Option<&Details>,
+    wanted: Option<(&Deployment, &BTreeMap<String, String>)>,
+    network: &str,
+    now: Now,
+) -> Container {
+    let none = BTreeMap::new();
+    let labels = listed.labels.as_ref().unwrap_or(&none);
+    let tampered = details
+        .zip(wanted)
+        .and_then(|(details, (wanted, env))| differs(details, wanted, env, network));
+    Container {
+        id: listed.id.clone(),
+        name: listed.names.first().unwrap_or(&listed.id).clone(),
+        is_ours: labels.keys().any(|key| key.starts_with(OURS)),
+        origin: origin(labels),
+        state: state(&listed.state),
+        health: health(&listed.status),
+        tampered,
+        address: details.and_then(|details| address(details, network)),
+        digest: details.and_then(|details| details.image_digest.clone()),
+        started: started(listed, now),
+    }
+}
+
+fn origin(labels: &BTreeMap<String, String>) -> Origin {
+    let hash = |text: &String| Hash256::try_from(text.clone()).ok();
+    let replica = match labels.get(REPLICA) {
+        None => Some(Replica::Own),
+        // Somebody wrote there what we never write: it is nowhere.
+        Some(text) => text.parse().ok().map(Replica::Number),
+    };
+    Origin {
+        deployment: labels.get(DEPLOYMENT).and_then(hash).map(DeploymentId),
+        service: labels.get(SERVICE_NAME).and_then(|name| ServiceName::new(name).ok()),
+        replica,
+    }
+}
+
+/// Every state that Podman knows; one that it learns is stuck for us.
+fn state(text: &str) -> State {
+    match text {
+        "created" | "configured" | "initialized" => State::Created,
+        "running" => State::Running,
+        "exited" | "stopped" => State::Exited,
+        "stopping" | "removing" => State::Changing,
+        _ => State::Stuck,
+    }
+}
+
+fn health(text: &str) -> Health {
+    match text {
+        "healthy" => Health::Healthy,
+        "unhealthy" => Health::Unhealthy,
+        "starting" => Health::Starting,
+        _ => Health::None,
+    }
+}
+
+fn started(listed: &Listed, now: Now) -> Option<Instant> {
+    let ago = u64::try_from(now.unix.checked_sub(listed.started_at)?).unwrap_or_default();
+    let has_started = listed.started_at > 0;
+    has_started.then(|| now.instant.checked_sub(Duration::from_secs(ago))).flatten()
+}
+
+fn address(details: &Details, network: &str) -> Option<Ipv4Addr> {
+    details.network_settings.networks.as_ref()?.get(network)?.address.parse().ok()
+}
+
+/// Why a container is not what its deployment says, though its labels do.
+fn differs(
+    details: &Details,
+    wanted: &Deployment,
+    env: &BTreeMap<String, String>,
+    network: &str,
+) -> Option<String> {
+    let spec = &wanted.spec;
+    let checks = [
+        other_image(details, spec),
+        other_environment(details, env),
+        other_volumes(details, wanted),
+        other_resources(details, spec),
+        other_network(details, network),
+    ];
+    checks.into_iter().flatten().next()
+}
+
+fn other_image(details: &Details, spec: &ContainerSpec) -> Option<String> {
+    // A digest says what it is; a tag only what it was when it was pulled.
+    if let Some((_, digest)) = spec.image.split_once('@') {
+        let found = details.image_digest.as_deref()?;
+        return (found != digest).then(|| format!("it runs the image {found}"));
+    }
+    let is_same = details.image_name == spec.image
+        || details.image_name.ends_with(&format!("/{}", spec.image));
+    (!is_same).then(|| format!("it was made from {}", details.image_name))
+}
+
+fn other_environment(details: &Details, env: &BTreeMap<String, String>) -> Option<String> {
+    let has = |(name, value): &(&String, &String)| {
+        details.config.env.iter().any(|pair| {
+            pair.split_once('=').is_some_and(|(key, text)| key == *name && text == *value)
+        })
+    };
+    // The value may be a secret.
+    let missing = env.iter().find(|pair| !has(pair));
+    missing.map(|(name, _)| format!("its variable {name} has another value"))
+}
+
+fn other_volumes(details: &Details, wanted: &Deployment) -> Option<String> {
+    let is_mounted = |name: &str, path: &str| {
+        let volume = volume_name(wanted, name);
+        details.mounts.iter().any(|mount| mount.name == volume && mount.destination == path)
+    };
+    let mut volumes = wanted.spec.volumes.iter();
+    let missing = volumes.find(|(name, path)| !is_mounted(name.as_str(), path));
+    missing.map(|(name, path)| format!("its volume {name} is not at {path}"))
+}
+
+fn other_resources(details: &Details, spec: &ContainerSpec) -> Option<String> {
+    let memory = spec.resources.memory.unwrap_or_default();
+    let found = &details.host_config;
+    if found.memory != memory as i64 {
+        return Some(format!("it may use {} bytes of memory", found.memory));
+    }
+    let millis = match (found.cpu_quota, found.cpu_period) {
+        (quota, period) if quota > 0 && period > 0 => quota as u64 * 1000 / period,
+        _ => 0,
+    };
+    let wanted = u64::from(spec.resources.cpu_millis.unwrap_or_default());
+    (millis != wanted).then(|| format!("it may use {millis} thousandths of a core"))
+}
+
+fn other_network(details: &Details, network: &str) -> Option<String> {
+    let networks = details.network_settings.networks.as_ref();
+    let is_there = networks.is_some_and(|networks| networks.contains_key(network));
+    (!is_there).then(|| format!("it is not in the network {network}"))
+}
+
+#[cfg(test)]
+mod tests;

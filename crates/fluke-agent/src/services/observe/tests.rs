@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use fluke_model::id::{AgentName, VolumeName};
+use fluke_model::policy::Policy;
+use fluke_model::service::Resources;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// As Podman 4.3 lists it.
+fn listed() -> Value {
+    json!({
+        "Id": "efb1aad13c44", "Names": ["web-1"], "Image": "localhost/box:1", "ImageID": "868a3ed6",
+        "Labels": { "fluke.service.name": "web", "fluke.deployment.id": deployment().id.to_string() },
+        "State": "running", "Status": "healthy", "StartedAt": 1_794_771_445, "Exited": false,
+        "Mounts": [], "Networks": ["fluke"], "Pid": 7596, "Ports": null,
+    })
+}
+
+/// As Podman 4.3 shows it.
+fn details() -> Value {
+    json!({
+        "Image": "868a3ed6", "ImageName": "localhost/box:1", "ImageDigest": "sha256:3959",
+        "Config": { "Env": ["LOG=info", "PATH=/bin", "container=podman"], "Cmd": ["sleep", "infinity"] },
+        "HostConfig": { "Memory": 67_108_864, "CpuQuota": 50_000, "CpuPeriod": 100_000 },
+        "NetworkSettings": { "Networks": { "fluke": { "IPAddress": "10.200.7.5" } } },
+        "Mounts": [{ "Type": "volume", "Name": "fluke-web-data", "Destination": "/data" }],
+    })
+}
+
+fn deployment() -> Deployment {
+    let service = ServiceName::new("web").expect("a name");
+    let spec = ContainerSpec {
+        image: "localhost/box:1".into(),
+        command: None,
+        env: env(),
+        volumes: BTreeMap::from([(VolumeName::new("data").expect("a name"), "/data".into())]),
+        health: None,
+        resources: Resources { cpu_millis: Some(500), memory: Some(64 << 20) },
+    };
+    let host = AgentName::new("h1").expect("a name");
+    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
+    let policy = Policy::Remediate;
+    Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+}
+
+fn env() -> BTreeMap<String, String> {
+    BTreeMap::from([("LOG".into(), "info".into())])
+}
+
+fn seen(listed: Value, details: Value) -> Container {
+    let listed = serde_json::from_value(listed).expect("as Podman says it");
+    let details = serde_json::from_value(details).expect("as Podman says it");
+    let now = Now { instant: Instant::now() + Duration::from_secs(3600), unix: 1_794_771_455 };
+    container(&listed, Some(&details), Some((&deployment(), &env())), "fluke", now)
+}
+
+#[test]
+fn what_podman_says_is_understood() {
+    let it = seen(listed(), details());
+    assert!(it.is_ours);
+    assert_eq!(it.name, "web-1");
+    assert_eq!(it.origin.deployment, Some(deployment().id));
+    assert_eq!(it.origin.replica, Some(Replica::Own));
+    assert_eq!((it.state, it.health), (State::Running, Health::Healthy));
+    assert_eq!(it.address, Some([10, 200, 7, 5].into()));
+    assert_eq!((it.digest.as_deref(), it.tampered), (Some("sha256:3959"), None));
+    assert!(it.started.is_some());
+}
+
+#[test]
+fn every_way_of_tampering_is_seen() {
+    for (path, value, seen_as) in [
+        ("/ImageName", json!("localhost/evil:1"), "it was made from localhost/evil:1"),
+        ("/Config/Env", json!(["LOG=debug"]), "its variable LOG has another value"),
+        ("/HostConfig/Memory", json!(0), "it may use 0 bytes of memory"),
+        ("/HostConfig/CpuQuota", json!(-1), "it may use 0 thousandths of a core"),
+        ("/NetworkSettings/Networks", json!({}), "it is not in the network fluke"),
+        ("/Mounts", json!([]), "its volume data is not at /data"),
+    ] {
+        let mut details = details();
+        *details.pointer_mut(path).expect("it is there") = value;
+        assert_eq!(seen(listed(), details).tampered.as_deref(), Some(seen_as), "{path}");
+    }
+}
+
+#[test]
+fn a_container_without_our_labels_is_not_ours() {
+    let mut theirs = listed();
+    theirs["Labels"] = json!(null);
+    let it = seen(theirs, details());
+    assert!(!it.is_ours);
+    let replica = Some(Replica::Own);
+    assert_eq!(it.origin, Origin { replica, ..Origin::default() });
+}
+
+#[test]
+fn labels_that_somebody_made_up_lead_nowhere_and_break_nothing() {
+    let mut odd = listed();
+    odd["Labels"] =
+        json!({ "fluke.deployment.id": "x", "fluke.service.name": "Ü", "fluke.replica": "-1" });
+    let it = seen(odd, details());
+    assert!(it.is_ours);
+    assert_eq!(it.origin, Origin::default());
+}
+
+#[test]
+fn every_state_has_a_meaning() {
+    for (text, expected) in [
+        ("created", State::Created),
+        ("configured", State::Created),
+        ("running", State::Running),
+        ("exited", State::Exited),
+        ("stopped", State::Exited),
+        ("stopping", State::Changing),
+        ("paused", State::Stuck),
+        ("unknown", State::Stuck),
+        ("something new", State::Stuck),
+    ] {
+        assert_eq!(state(text), expected, "{text}");
+    }
+}
