@@ -39,7 +39,11 @@ pub struct Loader {
     known: Vec<KnownFile>,
     /// What it read them with.
     locals: Locals,
+    /// All tasks of it, if nothing was wrong.
+    tasks: Option<Tasks>,
 }
+
+type Tasks = BTreeMap<TaskName, Arc<Task>>;
 
 struct KnownFile {
     path: Arc<str>,
@@ -63,21 +67,22 @@ impl Loader {
     /// Takes files that match `glob` for manifests; `*` stays within a folder, `**` does not.
     pub fn new(glob: &str) -> Result<Self, GlobError> {
         let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
-        Ok(Self { manifests, known: Vec::new(), locals: Locals::default() })
+        Ok(Self { manifests, known: Vec::new(), locals: Locals::default(), tasks: None })
     }
 
     /// Reads all manifests of `tree` into one model. Order of files never matters.
     pub fn load(&mut self, tree: &dyn Tree) -> Loaded {
         let budget = Budget::default();
-        let (mut files, mut diagnostics) = self.open(tree);
+        let Opened { mut files, mut gone, mut diagnostics } = self.open(tree);
         let locals = read_locals(&mut files, tree, &budget);
         let changed = locals.changed_since(&self.locals);
         for file in &mut files {
-            file.forget_if(|known| !known.uses.are_same(&changed, tree));
+            gone.extend(file.forget_if(|known| !known.uses.are_same(&changed, tree)));
         }
         read_texts(&mut files, tree, &mut diagnostics);
         read_tasks(&mut files, &locals, tree, &budget);
-        let tasks = collect(&mut files);
+        let updated = self.tasks.take().and_then(|tasks| update(tasks, &gone, &files));
+        let tasks = updated.unwrap_or_else(|| collect(&mut files));
         diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
         let count = files.len();
         self.known = files.into_iter().filter_map(KnownFile::of).collect();
@@ -85,6 +90,7 @@ impl Loader {
         diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         limit(&mut diagnostics);
         let model = (!Diagnostic::any_error(&diagnostics)).then_some(Model { tasks });
+        self.tasks = model.as_ref().map(|model| model.tasks.clone());
         Loaded { model, diagnostics, files: count }
     }
 
@@ -94,7 +100,8 @@ impl Loader {
         tree: &dyn Tree,
         expression: &str,
     ) -> Result<String, Vec<Diagnostic>> {
-        let (mut files, mut diagnostics) = self.open(tree);
+        let Opened { mut files, mut diagnostics, .. } = self.open(tree);
+        self.tasks = None;
         let budget = Budget::default();
         let locals = read_locals(&mut files, tree, &budget);
         let outcome = parse_expression(expression.as_bytes())
@@ -111,28 +118,39 @@ impl Loader {
 
     /// Opens every manifest: with what is known of it if it is the same as before, else with its
     /// text. What cannot be opened is a diagnostic.
-    fn open<'t>(&mut self, tree: &'t dyn Tree) -> (Vec<File<'t>>, Vec<Diagnostic>) {
+    fn open<'t>(&mut self, tree: &'t dyn Tree) -> Opened<'t> {
         let mut files = Vec::with_capacity(self.known.len());
-        let mut diagnostics = Vec::new();
+        let (mut gone, mut diagnostics) = (Vec::new(), Vec::new());
         // Both are sorted by path.
         let mut known = std::mem::take(&mut self.known).into_iter().peekable();
         for entry in tree.entries() {
-            while known.next_if(|known| known.path < entry.path).is_some() {}
-            let before = known.next_if(|known| known.path == entry.path);
+            while let Some(before) = known.next_if(|known| known.path < entry.path) {
+                gone.push(before.known);
+            }
+            let mut before = known.next_if(|known| known.path == entry.path);
             if before.is_none() && !self.manifests.is_match(&*entry.path) {
                 continue;
             }
-            match refusal(entry) {
+            let refused = refusal(entry);
+            let changed = before.take_if(|before| refused.is_some() || before.id != entry.id);
+            gone.extend(changed.map(|changed| changed.known));
+            match refused {
                 Some(why) => diagnostics.push(unplaced(&entry.path, why)),
-                None => {
-                    let same = before.filter(|known| known.id == entry.id);
-                    files.push(File::new(entry, same.map(|same| same.known)));
-                }
+                None => files.push(File::new(entry, before.map(|same| same.known))),
             }
         }
+        gone.extend(known.map(|known| known.known));
         read_texts(&mut files, tree, &mut diagnostics);
-        (files, diagnostics)
+        Opened { files, gone, diagnostics }
     }
+}
+
+/// The manifests of a tree.
+struct Opened<'t> {
+    files: Vec<File<'t>>,
+    /// What was known of files that changed or are no more.
+    gone: Vec<Known>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl KnownFile {
@@ -219,9 +237,23 @@ fn read_tasks(files: &mut [File<'_>], locals: &Locals, tree: &dyn Tree, budget: 
     }
 }
 
+/// The tasks of the last load with what changed since; none if a name comes twice.
+fn update(mut tasks: Tasks, gone: &[Known], files: &[File<'_>]) -> Option<Tasks> {
+    for (task, _) in gone.iter().flat_map(|gone| &gone.tasks) {
+        tasks.remove(&task.name);
+    }
+    let fresh = files.iter().filter(|file| file.is_fresh).flat_map(|file| &file.known);
+    for (task, _) in fresh.flat_map(|known| &known.tasks) {
+        if tasks.insert(task.name.clone(), task.clone()).is_some() {
+            return None;
+        }
+    }
+    Some(tasks)
+}
+
 /// All tasks by name; a name that comes twice is a problem of the later file.
-fn collect(files: &mut [File<'_>]) -> BTreeMap<TaskName, Arc<Task>> {
-    let mut tasks: BTreeMap<TaskName, Arc<Task>> = BTreeMap::new();
+fn collect(files: &mut [File<'_>]) -> Tasks {
+    let mut tasks = Tasks::new();
     for File { known, task_problems, .. } in files {
         for (task, header) in known.iter().flat_map(|known| &known.tasks) {
             if let Some(other) = tasks.get(&task.name) {

@@ -24,16 +24,20 @@ pub(super) struct File<'t> {
     /// Only of a file that may define local values.
     pub(super) parsed: Option<Arc<Parsed>>,
     pub(super) known: Option<Known>,
+    /// Whether that was read from the tree at hand.
+    pub(super) is_fresh: bool,
     /// Of the file as a whole and of its local values.
     pub(super) problems: Vec<Problem>,
     /// Of its tasks; of a file that cannot define local values, all.
     pub(super) task_problems: Vec<Problem>,
 }
 
+/// Tasks, each with where it is declared.
+type Declared = Box<[(Arc<Task>, Span)]>;
+
 /// What a file means, and what that depends on besides the file itself.
 pub(super) struct Known {
-    /// With where each is declared.
-    pub(super) tasks: Box<[(Arc<Task>, Span)]>,
+    pub(super) tasks: Declared,
     /// What reading them took; charged again when they are reused, so that a commit is judged the
     /// same whether or not anything is known before.
     pub(super) cost: Cost,
@@ -52,7 +56,7 @@ impl<'t> File<'t> {
     pub(super) fn new(entry: &'t TreeEntry, known: Option<Known>) -> Self {
         let parsed = known.as_ref().and_then(|known| known.defining.clone());
         let (problems, task_problems) = (Vec::new(), Vec::new());
-        Self { entry, text: None, parsed, known, problems, task_problems }
+        Self { entry, text: None, parsed, known, is_fresh: false, problems, task_problems }
     }
 
     pub(super) fn needs_text(&self) -> bool {
@@ -67,9 +71,8 @@ impl<'t> File<'t> {
 
     /// Whether it has to be parsed to know the local values of all files.
     pub(super) fn may_define_locals(&self) -> bool {
-        let word = b"locals";
-        self.parsed.is_none()
-            && self.text.as_ref().is_some_and(|text| text.windows(word.len()).any(|at| at == word))
+        let may = |text: &[u8]| str::from_utf8(text).map_or(true, |text| text.contains("locals"));
+        self.parsed.is_none() && self.text.as_deref().is_some_and(may)
     }
 
     /// The tree in which local values are defined.
@@ -92,9 +95,9 @@ impl<'t> File<'t> {
         (parsed, problems)
     }
 
-    /// Forgets what is known of the file if it is outdated.
-    pub(super) fn forget_if(&mut self, is_outdated: impl Fn(&Known) -> bool) {
-        self.known.take_if(|known| is_outdated(known));
+    /// Gives up what is known of the file if it is outdated.
+    pub(super) fn forget_if(&mut self, is_outdated: impl Fn(&Known) -> bool) -> Option<Known> {
+        self.known.take_if(|known| is_outdated(known))
     }
 
     /// Reads the tasks of the file; if it could not be read as HCL, nothing more can be made of it.
@@ -125,6 +128,7 @@ impl<'t> File<'t> {
     }
 
     pub(super) fn take(&mut self, reading: Reading) {
+        self.is_fresh = true;
         self.task_problems = reading.problems;
         self.known = Some(reading.known);
     }
@@ -172,7 +176,7 @@ fn tasks_of(
     text: &[u8],
     evaluate: Evaluate<'_>,
     mut problems: Vec<Problem>,
-) -> (Box<[(Arc<Task>, Span)]>, Vec<Problem>) {
+) -> (Declared, Vec<Problem>) {
     let mut tasks = Vec::new();
     if parsed.problems.is_empty() {
         let source = Source::new(path, text);

@@ -371,6 +371,27 @@ fn files_are_read_again_when_a_file_changed_that_they_read() {
     );
 }
 
+#[test]
+fn a_budget_runs_out_at_the_same_place_however_many_cores_there_are() {
+    let sums = task("shell \"s\" {\n check = \"${1 + 1}${2 + 2}\"\n command = \"x\"\n}");
+    let text = |n: usize| sums.replace("\"t\"", &format!("\"t{n}\""));
+    let tree = MemoryTree::new((0..200).map(|n| (format!("{n:03}.fluke.hcl"), text(n))));
+    let (locals, mut loader) = (Locals::default(), Loader::new(DEFAULT_GLOB).expect("a glob"));
+    let budget = || Budget::new(300, 1 << 20);
+
+    let mut at_once = loader.open(&tree).files;
+    read_tasks(&mut at_once, &locals, &tree, &budget());
+    let mut in_order = loader.open(&tree).files;
+    let one = budget();
+    in_order.iter_mut().for_each(|file| file.take(file.read(&locals, &tree, &one)));
+
+    let told = |files: &[File<'_>]| -> Vec<_> {
+        files.iter().map(|file| file.task_problems.clone()).collect()
+    };
+    assert_eq!(told(&at_once), told(&in_order));
+    assert!(at_once[0].task_problems.is_empty() && !at_once[199].task_problems.is_empty());
+}
+
 /// A small repository, chosen by numbers.
 fn repository(choice: &[(u8, u8)]) -> Vec<(String, String)> {
     let file = |(number, (local, step)): (usize, &(u8, u8))| {
