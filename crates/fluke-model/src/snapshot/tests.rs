@@ -113,7 +113,7 @@ fn a_commit_leaves_the_snapshots_that_it_does_not_concern() {
     };
     let changed = task("db", &[("role", "db")], &["3"]);
     assert_eq!(kept(&first.follow(&model(&[web.clone(), changed]))), [true, false, true]);
-    assert_eq!(kept(&first.follow(&model(&[web.clone()]))), [true, false, true]);
+    assert_eq!(kept(&first.follow(&model(std::slice::from_ref(&web)))), [true, false, true]);
     let moved = task("db", &[("x", "y")], &["2"]);
     assert_eq!(kept(&first.follow(&model(&[web.clone(), moved]))), [true, false, false]);
     let added = task("all", &[], &["4"]);
