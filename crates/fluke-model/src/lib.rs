@@ -10,6 +10,7 @@ pub mod event;
 pub mod id;
 pub mod label;
 pub mod message;
+pub mod parallel;
 pub mod placement;
 pub mod policy;
 pub mod secret;

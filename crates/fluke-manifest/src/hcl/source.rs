@@ -35,6 +35,11 @@ impl<'a> Source<'a> {
         Self { file, text, lines: lines.map(|at| at as u32).collect() }
     }
 
+    /// The file's path.
+    pub fn file(&self) -> &str {
+        self.file
+    }
+
     /// Line and column of a byte, both counted from 1; columns in characters as people see them.
     pub fn position(&self, at: u32) -> (u32, u32) {
         let at = at.min(self.text.len() as u32);

@@ -207,6 +207,8 @@ pub enum Entrance {
     Port(&'static str, u16),
     /// TLS connections to a name that come in at a port.
     Name(u16, String),
+    /// Any of those at a port.
+    AnyName(u16),
 }
 
 impl Entrance {
@@ -227,6 +229,7 @@ impl Entrance {
     pub fn rivals(&self) -> Vec<Self> {
         match self {
             Self::Name(port, _) => vec![self.clone(), Self::Port("tcp", *port)],
+            Self::Port("tcp", port) => vec![self.clone(), Self::AnyName(*port)],
             other => vec![other.clone()],
         }
     }
@@ -238,6 +241,7 @@ impl std::fmt::Display for Entrance {
             Self::Domain(domain) => write!(f, "the domain `{domain}`"),
             Self::Port(protocol, port) => write!(f, "the external {protocol} port {port}"),
             Self::Name(port, name) => write!(f, "TLS for `{name}` at the external tcp port {port}"),
+            Self::AnyName(port) => write!(f, "TLS at the external tcp port {port}"),
         }
     }
 }

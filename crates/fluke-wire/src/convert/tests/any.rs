@@ -250,9 +250,9 @@ pub(crate) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let policy = proptest::sample::select(&Policy::ALL[..]);
     let tasks =
         btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
-            let task = |(name, (policy, steps)): (String, _)| {
+            let task = |(name, (policy, steps)): (String, (_, Vec<Step>))| {
                 let name = TaskName::new(name).expect("a name");
-                Arc::new(SnapshotTask { name, policy, steps })
+                Arc::new(SnapshotTask { name, policy, steps: steps.into() })
             };
             Snapshot::new(tasks.into_iter().map(task).collect())
         });

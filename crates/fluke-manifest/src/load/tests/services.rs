@@ -1,0 +1,281 @@
+//! What a `service` block may say.
+
+use fluke_model::id::ServiceName;
+use fluke_model::service::{HealthSpec, Port, Resources, Service, Traffic};
+
+use super::*;
+
+const FULL: &str = r#"
+service "web" {
+  description = "Storefront"
+  selector { match_labels = { role = "app" } }
+  drift { policy = "remediate_and_alert" }
+  replicas         = 3
+  reschedule_after = "10m"
+
+  image   = "registry.example/shop/web:${local.version}"
+  command = ["serve", "--port", 3000]
+  env     = { LOG = "info", DATABASE_URL = "$DATABASE_URL" }
+
+  port "http" {
+    container = 3000
+    domain    = "Shop.example.com"
+  }
+  port "game" {
+    container = 7777
+    protocol  = "udp"
+    external  = 11001
+  }
+  port "mail" {
+    container = 465
+    protocol  = "tcp"
+    external  = 10465
+    domain    = "mail.example.com"
+  }
+  volume "data" { path = "/data" }
+  health {
+    command      = "wget -qO- localhost:3000/health"
+    interval     = "10s"
+    timeout      = "5s"
+    retries      = 3
+    start_period = "30s"
+  }
+  resources {
+    cpu    = 0.5
+    memory = "256MiB"
+  }
+}
+
+locals {
+  version = "1.4.2"
+}
+"#;
+
+fn only(text: &str) -> Service {
+    let services = model(&[("web.fluke.hcl", text)]).services;
+    assert_eq!(services.len(), 1);
+    let service = services.into_values().next().expect("one");
+    Service::clone(&service)
+}
+
+/// A service with these lines in it.
+fn service(name: &str, lines: &str) -> String {
+    format!(
+        "service \"{name}\" {{\n  selector {{\n    match_labels = {{}}\n  }}\n  image = \"web:1\"\n{lines}\n}}\n"
+    )
+}
+
+#[test]
+fn every_field_of_a_service_is_read() {
+    let service = only(FULL);
+    assert_eq!(service.name, ServiceName::new("web").expect("a name"));
+    assert_eq!(service.description.as_deref(), Some("Storefront"));
+    assert_eq!(service.policy, Some(Policy::RemediateAndAlert));
+    assert_eq!(service.replicas, Some(3));
+    assert_eq!(service.reschedule_after, Duration::from_secs(600));
+    assert_eq!(service.defined.to_string(), "web.fluke.hcl:2");
+    let container = &service.container;
+    assert_eq!(container.image, "registry.example/shop/web:1.4.2");
+    assert_eq!(
+        container.command.as_deref(),
+        Some(&["serve", "--port", "3000"].map(String::from)[..])
+    );
+    assert_eq!(container.env["DATABASE_URL"], "$DATABASE_URL");
+    assert_eq!(
+        container.volumes.iter().map(|(name, path)| format!("{name}:{path}")).collect::<Vec<_>>(),
+        ["data:/data"]
+    );
+    assert_eq!(container.resources, Resources { cpu_millis: Some(500), memory: Some(256 << 20) });
+    let health = HealthSpec {
+        command: "wget -qO- localhost:3000/health".into(),
+        interval_ms: 10_000,
+        timeout_ms: 5_000,
+        retries: 3,
+        start_period_ms: 30_000,
+    };
+    assert_eq!(container.health, Some(health));
+    let traffic: Vec<&Traffic> = service.ports.iter().map(|Port { traffic, .. }| traffic).collect();
+    assert_eq!(
+        traffic,
+        [
+            &Traffic::Http { domain: Some("shop.example.com".into()) },
+            &Traffic::Udp { external: Some(11001) },
+            &Traffic::Tcp { external: Some(10465), domain: Some("mail.example.com".into()) },
+        ]
+    );
+}
+
+#[test]
+fn what_is_left_out_has_a_meaning() {
+    let service = only(&service("web", "  health {\n    command = \"true\"\n  }"));
+    assert_eq!((service.replicas, service.policy), (None, None));
+    assert_eq!(service.reschedule_after, Duration::from_secs(300));
+    let health = service.container.health.expect("one");
+    assert_eq!((health.interval_ms, health.timeout_ms, health.retries), (10_000, 5_000, 3));
+    assert_eq!(service.container.resources, Resources::default());
+}
+
+#[test]
+fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
+    for (lines, expected) in [
+        ("  imge = \"x\"", "6:3 unknown attribute `imge`; did you mean `image`?"),
+        (
+            "  build {\n  }",
+            "6:3 a service has either an `image` or a `build` block, not both; remove one of the two",
+        ),
+        ("  replicas = -1", "6:14 `replicas`: -1 is not a whole number from 0 to 10000"),
+        (
+            "  reschedule_after = \"soon\"",
+            "6:22 `reschedule_after`: \"soon\" has an unknown unit `soon`; units are ns, us, ms, s, m and h; write it like \"500ms\", \"30s\", \"5m\" or \"1h30m\"",
+        ),
+        (
+            "  command = []",
+            "6:13 `command`: it must not be empty; leave it out for the image's own",
+        ),
+        (
+            "  env = { \"A-B\" = 1 }",
+            "6:9 `env`: \"A-B\" is not a variable's name; use letters, digits and `_`, with no digit at the beginning",
+        ),
+        (
+            "  port \"http\" {\n  }",
+            "6:3 a `port` block needs the attribute `container`; add `container = …`: a whole number from 1 to 65535",
+        ),
+        (
+            "  port \"http\" {\n    container = 0\n  }",
+            "7:17 `container`: 0 is not a whole number from 1 to 65535",
+        ),
+        (
+            "  port \"http\" {\n    container = 80\n    protocol = \"htp\"\n  }",
+            "8:16 `protocol`: \"htp\" is not one of \"http\", \"tcp\", \"udp\"; did you mean \"http\"?",
+        ),
+        (
+            "  port \"http\" {\n    container = 80\n    domain = \"http://x.example/\"\n  }",
+            "8:14 `domain`: \"http://x.example/\" is not a domain; write the name alone, for example \"shop.example.com\"",
+        ),
+        (
+            "  port \"http\" {\n    container = 80\n    domain = \"web.internal\"\n  }",
+            "8:14 `domain`: \"web.internal\" is a name of the mesh; services are called <service>.internal there without being asked",
+        ),
+        (
+            "  port \"http\" {\n    container = 80\n    external = 8080\n  }",
+            "8:16 an http port has no `external`; requests come in at 80 and 443, by `domain`; for another port, use \"tcp\"",
+        ),
+        (
+            "  port \"u\" {\n    container = 80\n    protocol = \"udp\"\n    domain = \"x.example\"\n  }",
+            "9:14 a udp port has no `domain`; packets carry no name: use `external` alone",
+        ),
+        (
+            "  port \"t\" {\n    container = 80\n    protocol = \"tcp\"\n    domain = \"x.example\"\n  }",
+            "9:14 a tcp port with a `domain` needs an `external`; say where proxies listen for it, for example external = 8443",
+        ),
+        (
+            "  port \"t\" {\n    container = 80\n    protocol = \"tcp\"\n    external = 443\n  }",
+            "9:16 the external port 443 is not free: proxies take requests there; choose another",
+        ),
+        (
+            "  port \"a\" {\n    container = 80\n  }\n  port \"a\" {\n    container = 81\n  }",
+            "9:3 port `a` is declared twice in this service; give one of the two another name",
+        ),
+        (
+            "  volume \"data\" {\n    path = \"data\"\n  }",
+            "7:12 `path`: \"data\" is not a place in a container; write an absolute path below /, for example \"/data\"",
+        ),
+        (
+            "  volume \"a\" {\n    path = \"/x\"\n  }\n  volume \"b\" {\n    path = \"/x\"\n  }",
+            "10:12 the volumes `a` and `b` have the same path; give each one of its own",
+        ),
+        (
+            "  health {\n    command = \"x\"\n    interval = \"1ms\"\n  }",
+            "8:16 `interval`: it must be at least 100ms; for example \"10s\"",
+        ),
+        (
+            "  resources {\n    cpu = 0\n  }",
+            "7:11 `cpu`: 0 is not a number of cores; for example 0.5 for half a core; at least 0.01",
+        ),
+        (
+            "  resources {\n    memory = \"256\"\n  }",
+            "7:14 `memory`: \"256\" is not an amount of memory; for example \"256MiB\" or \"2GiB\"",
+        ),
+    ] {
+        assert_eq!(wrong(&service("web", lines)), [expected], "{lines}");
+    }
+    let nameless = "service \"Web\" {\n  selector {\n    match_labels = {}\n  }\n}\n";
+    assert_eq!(
+        wrong(nameless),
+        [
+            "1:1 a service needs an `image`; for example image = \"registry.example/shop/web:1.4.2\"",
+            "1:9 a service name becomes part of a host name: use lower-case letters, digits and `-`, at most 63, with a letter or digit at both ends",
+        ]
+    );
+}
+
+#[test]
+fn what_two_services_claim_is_a_problem_of_the_later_one() {
+    let http = |domain: &str| {
+        format!("  port \"p\" {{\n    container = 80\n    domain = \"{domain}\"\n  }}")
+    };
+    let tcp = |rest: &str| {
+        format!(
+            "  port \"p\" {{\n    container = 80\n    protocol = \"tcp\"\n    external = 10000{rest}\n  }}"
+        )
+    };
+    let named = |name: &str| tcp(&format!("\n    domain = \"{name}\""));
+    for (one, other, expected) in [
+        (
+            http("x.example"),
+            http("X.EXAMPLE"),
+            Some("the domain `x.example` is taken by the service `a`"),
+        ),
+        (tcp(""), tcp(""), Some("the external tcp port 10000 is taken by the service `a`")),
+        (
+            named("x.example"),
+            named("x.example"),
+            Some("TLS for `x.example` at the external tcp port 10000 is taken by the service `a`"),
+        ),
+        (
+            tcp(""),
+            named("x.example"),
+            Some("TLS for `x.example` at the external tcp port 10000 is taken by the service `a`"),
+        ),
+        (
+            named("x.example"),
+            tcp(""),
+            Some("the external tcp port 10000 is taken by the service `a`"),
+        ),
+        (named("x.example"), named("y.example"), None),
+        (http("x.example"), http("y.example"), None),
+    ] {
+        let (a, b) = (service("a", &one), service("b", &other));
+        let loaded = load(&[("a.fluke.hcl", &a), ("b.fluke.hcl", &b)]);
+        let found: Vec<_> = loaded.diagnostics.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{one}\n{other}");
+    }
+}
+
+#[test]
+fn a_service_is_defined_once() {
+    let one = service("web", "");
+    let loaded = load(&[("a.fluke.hcl", &one), ("b.fluke.hcl", &one)]);
+    let found: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "b.fluke.hcl:1:1: service `web` is defined twice; the other one is at a.fluke.hcl:1; rename one of them"
+        ]
+    );
+}
+
+#[test]
+fn a_service_is_read_again_only_when_it_or_what_it_uses_changed() {
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    let mut read = |version: &str| {
+        let locals = format!("locals {{\n  version = \"{version}\"\n}}\n");
+        let web = FULL.replace("locals {\n  version = \"1.4.2\"\n}\n", "");
+        let tree = MemoryTree::new([("l.fluke.hcl", locals.as_str()), ("w.fluke.hcl", &web)]);
+        let model = loader.load(&tree).model.expect("valid");
+        model.services.into_values().next().expect("one")
+    };
+    let (one, same, other) = (read("1"), read("1"), read("2"));
+    assert!(Arc::ptr_eq(&one, &same));
+    assert_eq!(other.container.image, "registry.example/shop/web:2");
+}
