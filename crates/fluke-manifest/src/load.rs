@@ -1,25 +1,26 @@
 //! From the files of a commit to its model, or to everything that is wrong with it.
 
-use std::collections::{BTreeMap, HashMap};
+mod file;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 
 use fluke_model::diagnostic::{Diagnostic, Severity};
 use fluke_model::id::TaskName;
+use fluke_model::parallel::in_parallel;
 use fluke_model::snapshot::Model;
-use fluke_model::task::{Location, Task};
+use fluke_model::task::Task;
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::hcl::ast::{Block, Expr, Span};
-use crate::hcl::budget::{Budget, Cost};
-use crate::hcl::decode::{Evaluate, Fields};
+use crate::hcl::ast::Span;
+use crate::hcl::budget::Budget;
 use crate::hcl::problem::Problem;
 use crate::hcl::scope::Scope;
 use crate::hcl::source::Source;
-use crate::hcl::{Parsed, eval, parse, parse_expression};
+use crate::hcl::{eval, parse_expression};
 use crate::locals::{Definition, Locals};
-use crate::schema::{ReadTask, read_task};
 use crate::tree::{EntryKind, Tree, TreeEntry};
+use file::{File, Known};
 
 /// The pattern of manifests where none is given.
 pub const DEFAULT_GLOB: &str = "**/*.fluke.hcl";
@@ -30,25 +31,25 @@ const MOST_DIAGNOSTICS: usize = 200;
 /// A pattern that is none.
 pub type GlobError = globset::Error;
 
-/// Reads trees, and remembers what it parsed as long as the files stay the same.
+/// Reads trees, and remembers what it read from each file as long as that stays the same. Neither
+/// texts nor syntax trees are kept, but of the few files that define local values.
 pub struct Loader {
     manifests: GlobMatcher,
-    parsed: HashMap<Arc<str>, Arc<ParsedFile>>,
-    /// What the last load read from each file, and the locals that it read it with.
-    read: HashMap<Arc<str>, ReadFile>,
+    /// What the last load read from files that have nothing wrong with them, by path.
+    known: Vec<KnownFile>,
+    /// What it read them with.
     locals: Locals,
+    /// All tasks of it, if nothing was wrong.
+    tasks: Option<Tasks>,
 }
 
-/// The tasks of a file that has nothing wrong with it.
-#[derive(Clone)]
-struct ReadFile {
+type Tasks = BTreeMap<TaskName, Arc<Task>>;
+
+struct KnownFile {
+    path: Arc<str>,
     /// Of the file's content.
     id: Arc<str>,
-    /// With where each is declared.
-    tasks: Vec<(Arc<Task>, Span)>,
-    /// What reading it took; charged again when it is reused, so that a commit is judged the
-    /// same whether or not anything is known before.
-    cost: Cost,
+    known: Known,
 }
 
 /// What came of a tree.
@@ -62,50 +63,34 @@ pub struct Loaded {
     pub files: usize,
 }
 
-#[derive(Debug)]
-struct ParsedFile {
-    text: Arc<[u8]>,
-    parsed: Parsed,
-}
-
-/// One manifest of the tree at hand.
-struct File {
-    path: Arc<str>,
-    id: Arc<str>,
-    content: Arc<ParsedFile>,
-    problems: Vec<Problem>,
-}
-
 impl Loader {
     /// Takes files that match `glob` for manifests; `*` stays within a folder, `**` does not.
     pub fn new(glob: &str) -> Result<Self, GlobError> {
         let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
-        let (parsed, read) = (HashMap::new(), HashMap::new());
-        Ok(Self { manifests, parsed, read, locals: Locals::default() })
-    }
-
-    /// Which paths are manifests, for whoever reads ahead.
-    pub fn manifests(&self) -> &GlobMatcher {
-        &self.manifests
+        Ok(Self { manifests, known: Vec::new(), locals: Locals::default(), tasks: None })
     }
 
     /// Reads all manifests of `tree` into one model. Order of files never matters.
     pub fn load(&mut self, tree: &dyn Tree) -> Loaded {
-        let (mut files, mut diagnostics) = self.open(tree);
         let budget = Budget::default();
+        let Opened { mut files, mut gone, mut diagnostics } = self.open(tree);
         let locals = read_locals(&mut files, tree, &budget);
-        if locals != self.locals {
-            self.read.clear();
+        let changed = locals.changed_since(&self.locals);
+        for file in &mut files {
+            gone.extend(file.forget_if(|known| !known.uses.are_same(&changed, tree)));
         }
-        let read = read_files(&mut files, &self.read, &locals, tree, &budget);
-        let tasks = collect(&mut files, &read);
-        self.keep(&files, read);
-        self.locals = locals;
+        read_texts(&mut files, tree, &mut diagnostics);
+        read_tasks(&mut files, &locals, tree, &budget);
+        let updated = self.tasks.take().and_then(|tasks| update(tasks, &gone, &files));
+        let tasks = updated.unwrap_or_else(|| collect(&mut files));
+        diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
         let count = files.len();
-        diagnostics.extend(files.into_iter().flat_map(diagnose));
+        self.known = files.into_iter().filter_map(KnownFile::of).collect();
+        self.locals = locals;
         diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         limit(&mut diagnostics);
         let model = (!Diagnostic::any_error(&diagnostics)).then_some(Model { tasks });
+        self.tasks = model.as_ref().map(|model| model.tasks.clone());
         Loaded { model, diagnostics, files: count }
     }
 
@@ -115,7 +100,8 @@ impl Loader {
         tree: &dyn Tree,
         expression: &str,
     ) -> Result<String, Vec<Diagnostic>> {
-        let (mut files, mut diagnostics) = self.open(tree);
+        let Opened { mut files, mut diagnostics, .. } = self.open(tree);
+        self.tasks = None;
         let budget = Budget::default();
         let locals = read_locals(&mut files, tree, &budget);
         let outcome = parse_expression(expression.as_bytes())
@@ -125,167 +111,155 @@ impl Loader {
             if !problems.is_empty() {
                 return Source::new("expression", expression.as_bytes()).errors(problems);
             }
-            diagnostics.extend(files.into_iter().flat_map(diagnose));
+            diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
             diagnostics
         })
     }
 
-    /// Remembers what was read from files that have nothing wrong with them and read no others.
-    fn keep(&mut self, files: &[File], read: Vec<ReadFile>) {
-        let sound = files
-            .iter()
-            .zip(read)
-            .filter(|(file, _)| file.problems.is_empty() && !may_read_files(&file.content.text));
-        self.read = sound.map(|(file, read)| (file.path.clone(), read)).collect();
-    }
-
-    /// Opens every manifest; what cannot be opened is a diagnostic.
-    fn open(&mut self, tree: &dyn Tree) -> (Vec<File>, Vec<Diagnostic>) {
-        let is_manifest = |entry: &&TreeEntry| self.manifests.is_match(&*entry.path);
-        let entries: Vec<_> = tree.entries().iter().filter(is_manifest).collect();
-        let opened = in_parallel(&entries, |entry| self.parse(tree, entry));
-        let mut kept = HashMap::with_capacity(entries.len());
-        let mut files = Vec::with_capacity(entries.len());
-        let mut diagnostics = Vec::new();
-        for (entry, opened) in entries.into_iter().zip(opened) {
-            match opened {
-                Ok(content) => {
-                    kept.insert(entry.id.clone(), content.clone());
-                    let problems = content.parsed.problems.clone();
-                    let (path, id) = (entry.path.clone(), entry.id.clone());
-                    files.push(File { path, id, content, problems });
-                }
-                Err(why) => diagnostics.push(unplaced(&entry.path, why)),
+    /// Opens every manifest: with what is known of it if it is the same as before, else with its
+    /// text. What cannot be opened is a diagnostic.
+    fn open<'t>(&mut self, tree: &'t dyn Tree) -> Opened<'t> {
+        let mut files = Vec::with_capacity(self.known.len());
+        let (mut gone, mut diagnostics) = (Vec::new(), Vec::new());
+        // Both are sorted by path.
+        let mut known = std::mem::take(&mut self.known).into_iter().peekable();
+        for entry in tree.entries() {
+            while let Some(before) = known.next_if(|known| known.path < entry.path) {
+                gone.push(before.known);
+            }
+            let mut before = known.next_if(|known| known.path == entry.path);
+            if before.is_none() && !self.manifests.is_match(&*entry.path) {
+                continue;
+            }
+            let refused = refusal(entry);
+            let changed = before.take_if(|before| refused.is_some() || before.id != entry.id);
+            gone.extend(changed.map(|changed| changed.known));
+            match refused {
+                Some(why) => diagnostics.push(unplaced(&entry.path, why)),
+                None => files.push(File::new(entry, before.map(|same| same.known))),
             }
         }
-        self.parsed = kept;
-        (files, diagnostics)
-    }
-
-    fn parse(&self, tree: &dyn Tree, entry: &TreeEntry) -> Result<Arc<ParsedFile>, String> {
-        let refused = |what: &str| Err(format!("this manifest is {what}; commit the file itself"));
-        match entry.kind {
-            EntryKind::File => {}
-            EntryKind::Symlink => return refused("a symbolic link, which is never followed"),
-            EntryKind::Submodule => return refused("a submodule, which is never entered"),
-        }
-        if let Some(known) = self.parsed.get(&entry.id) {
-            return Ok(known.clone());
-        }
-        let text = tree.read(&entry.path).map_err(|error| error.to_string())?;
-        let parsed = parse(&text);
-        Ok(Arc::new(ParsedFile { text, parsed }))
+        gone.extend(known.map(|known| known.known));
+        read_texts(&mut files, tree, &mut diagnostics);
+        Opened { files, gone, diagnostics }
     }
 }
 
-impl File {
-    /// Whether the text could be read as HCL; if not, nothing more can be made of it.
-    fn is_sound(&self) -> bool {
-        self.content.parsed.problems.is_empty()
+/// The manifests of a tree.
+struct Opened<'t> {
+    files: Vec<File<'t>>,
+    /// What was known of files that changed or are no more.
+    gone: Vec<Known>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl KnownFile {
+    /// What is worth remembering of a file.
+    fn of(file: File<'_>) -> Option<Self> {
+        let (path, id) = (file.entry.path.clone(), file.entry.id.clone());
+        Some(Self { path, id, known: file.into_known()? })
     }
 }
 
-/// Does the same with each of many, on all cores, and keeps the order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    /// Fewer than this a thread are not worth one.
-    const WORTH_A_THREAD: usize = 64;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let each = items.len().div_ceil(cores).max(WORTH_A_THREAD);
-    if items.len() <= each {
-        return items.iter().map(work).collect();
-    }
-    std::thread::scope(|scope| {
-        let (work, mut threads) = (&work, Vec::new());
-        for part in items.chunks(each) {
-            threads.push(scope.spawn(move || part.iter().map(work).collect::<Vec<_>>()));
-        }
-        let joined = |thread: ScopedJoinHandle<'_, Vec<R>>| match thread.join() {
-            Ok(results) => results,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        threads.into_iter().flat_map(joined).collect()
-    })
+/// Why an entry cannot be a manifest.
+fn refusal(entry: &TreeEntry) -> Option<String> {
+    let what = match entry.kind {
+        EntryKind::File => return None,
+        EntryKind::Symlink => "a symbolic link, which is never followed",
+        EntryKind::Submodule => "a submodule, which is never entered",
+    };
+    Some(format!("this manifest is {what}; commit the file itself"))
 }
 
-/// Reads all `locals` blocks, and reports what is neither `locals` nor `task`.
-fn read_locals(files: &mut [File], tree: &dyn Tree, budget: &Budget) -> Locals {
-    let contents: Vec<_> = files.iter().map(|file| file.content.clone()).collect();
-    let evaluate = |expr: &Expr| eval(expr, &Scope::new(&(), budget));
-    let mut definitions = Vec::new();
-    for (number, (file, content)) in files.iter_mut().zip(&contents).enumerate() {
-        if !file.is_sound() {
-            continue;
-        }
-        let mut fields = Fields::of_file(&content.parsed.body, &evaluate, &mut file.problems);
-        for block in fields.blocks("locals", &[]) {
-            for inner in &block.body.blocks {
-                let message =
-                    format!("`locals` takes values, not blocks such as `{}`", inner.kind.text);
-                fields.report(inner.header(), message, "write it as `name = value`");
-            }
-            definitions.extend(block.body.attributes.iter().map(|attribute| Definition {
-                name: &attribute.name.text,
-                span: attribute.name.span,
-                value: &attribute.value,
-                file: number,
-            }));
-        }
-        fields.blocks("task", &["name"]);
-        fields.finish();
+/// Reads the texts of all files of which nothing is known; those that cannot be read are reported
+/// and left out.
+fn read_texts(files: &mut Vec<File<'_>>, tree: &dyn Tree, diagnostics: &mut Vec<Diagnostic>) {
+    let needed: Vec<&TreeEntry> =
+        files.iter().filter(|file| file.needs_text()).map(|file| file.entry).collect();
+    if needed.is_empty() {
+        return;
     }
+    let mut texts = tree.read_all(&needed).into_iter();
+    files.retain_mut(|file| {
+        if !file.needs_text() {
+            return true;
+        }
+        match texts.next() {
+            Some(Ok(text)) => file.text = Some(text),
+            Some(Err(error)) => diagnostics.push(unplaced(&file.entry.path, error.to_string())),
+            None => {}
+        }
+        file.text.is_some()
+    });
+}
+
+/// Parses what may define local values, and evaluates those of all files.
+fn read_locals(files: &mut [File<'_>], tree: &dyn Tree, budget: &Budget) -> Locals {
+    let may_define: Vec<&mut File<'_>> =
+        files.iter_mut().filter(|file| file.may_define_locals()).collect();
+    let parsed = in_parallel(&may_define, |file| file.parse());
+    for (file, (parsed, problems)) in may_define.into_iter().zip(parsed) {
+        file.problems = problems;
+        file.parsed = Some(Arc::new(parsed));
+    }
+    let trees: Vec<_> = files.iter().map(File::defining).collect();
+    let definitions: Vec<Definition<'_>> = trees
+        .iter()
+        .enumerate()
+        .flat_map(|(number, tree)| {
+            tree.iter().flat_map(move |tree| file::definitions(tree, number))
+        })
+        .collect();
+    // A file without `locals` defines none, whatever else is wrong with it.
     let complete = files.iter().all(File::is_sound);
     Locals::evaluate(&definitions, complete, tree, budget, |file, problem| {
         files[file].problems.push(problem);
     })
 }
 
-/// Reads the tasks of every sound file, in the order of the files, those that are known without
-/// reading them again.
-fn read_files(
-    files: &mut [File],
-    known: &HashMap<Arc<str>, ReadFile>,
-    locals: &Locals,
-    tree: &dyn Tree,
-    budget: &Budget,
-) -> Vec<ReadFile> {
-    let scope = Scope::new(locals, budget).with_files(tree);
-    let evaluate = |expr: &Expr| eval(expr, &scope);
-    let read = |file: &mut File| {
-        let known = known.get(&file.path).filter(|known| known.id == file.id);
-        if let Some(known) = known.filter(|known| budget.charge(known.cost).is_ok()) {
-            return known.clone();
+/// Reads the tasks of all files of which they are not known, on all cores; what that costs is
+/// charged in the order of the files, as if they had been read one after the other.
+fn read_tasks(files: &mut [File<'_>], locals: &Locals, tree: &dyn Tree, budget: &Budget) {
+    let left = budget.left();
+    let unknown: Vec<&File<'_>> = files.iter().filter(|file| file.known.is_none()).collect();
+    let read = |file: &&File<'_>| file.read(locals, tree, &Budget::of(left));
+    let mut readings = in_parallel(&unknown, read).into_iter();
+    for file in files.iter_mut() {
+        if file.known.is_none()
+            && let Some(reading) = readings.next()
+        {
+            file.take(reading);
         }
-        let before = budget.left();
-        let tasks = if file.is_sound() { read_tasks(file, &evaluate) } else { Vec::new() };
-        ReadFile { id: file.id.clone(), tasks, cost: before - budget.left() }
-    };
-    files.iter_mut().map(read).collect()
-}
-
-fn read_tasks(file: &mut File, evaluate: Evaluate<'_>) -> Vec<(Arc<Task>, Span)> {
-    let content = file.content.clone();
-    let source = Source::new(&file.path, &content.text);
-    let is_task = |block: &&Block| &*block.kind.text == "task" && block.labels.len() == 1;
-    let mut tasks = Vec::new();
-    for block in content.parsed.body.blocks.iter().filter(is_task) {
-        let fields = Fields::of_block(block, evaluate, &mut file.problems);
-        if let Some(read) = read_task(block, fields) {
-            let line = source.position(block.kind.span.start).0;
-            tasks.push((Arc::new(place(read, &file.path, line)), block.header()));
+        let cost = file.known.as_ref().map(|known| known.cost).unwrap_or_default();
+        if !budget.charge(cost) {
+            file.read_again(locals, tree, budget);
         }
     }
-    tasks
+}
+
+/// The tasks of the last load with what changed since; none if a name comes twice.
+fn update(mut tasks: Tasks, gone: &[Known], files: &[File<'_>]) -> Option<Tasks> {
+    for (task, _) in gone.iter().flat_map(|gone| &gone.tasks) {
+        tasks.remove(&task.name);
+    }
+    let fresh = files.iter().filter(|file| file.is_fresh).flat_map(|file| &file.known);
+    for (task, _) in fresh.flat_map(|known| &known.tasks) {
+        if tasks.insert(task.name.clone(), task.clone()).is_some() {
+            return None;
+        }
+    }
+    Some(tasks)
 }
 
 /// All tasks by name; a name that comes twice is a problem of the later file.
-fn collect(files: &mut [File], read: &[ReadFile]) -> BTreeMap<TaskName, Arc<Task>> {
-    let mut tasks: BTreeMap<_, Arc<Task>> = BTreeMap::new();
-    for (file, read) in files.iter_mut().zip(read) {
-        for (task, header) in &read.tasks {
+fn collect(files: &mut [File<'_>]) -> Tasks {
+    let mut tasks = Tasks::new();
+    for File { known, task_problems, .. } in files {
+        for (task, header) in known.iter().flat_map(|known| &known.tasks) {
             if let Some(other) = tasks.get(&task.name) {
                 let message = format!("task `{}` is defined twice", task.name);
                 let help = format!("the other one is at {}; rename one of them", other.defined);
-                file.problems.push(Problem::new(*header, message).help(help));
+                task_problems.push(Problem::new(*header, message).help(help));
                 continue;
             }
             tasks.insert(task.name.clone(), task.clone());
@@ -294,27 +268,12 @@ fn collect(files: &mut [File], read: &[ReadFile]) -> BTreeMap<TaskName, Arc<Task
     tasks
 }
 
-/// Whether the text may call a function that reads files: what such a file means can change while
-/// the file itself does not.
-fn may_read_files(text: &[u8]) -> bool {
-    let calls = |rest: &[u8]| {
-        let rest = rest.strip_prefix(b"set").unwrap_or(rest);
-        rest.trim_ascii_start().first() == Some(&b'(')
-    };
-    text.windows(4).enumerate().any(|(at, word)| word == b"file" && calls(&text[at + 4..]))
-}
-
-fn place(read: ReadTask, path: &str, line: u32) -> Task {
-    let ReadTask { name, description, policy, selector, steps } = read;
-    let defined = Location { file: path.to_string(), line };
-    Task { name, description, policy, selector, steps, defined }
-}
-
-fn diagnose(file: File) -> Vec<Diagnostic> {
-    if file.problems.is_empty() {
-        return Vec::new();
+fn diagnose(file: &File<'_>, tree: &dyn Tree) -> Vec<Diagnostic> {
+    let problems: Vec<_> = file.problems.iter().chain(&file.task_problems).cloned().collect();
+    match problems.is_empty() {
+        true => Vec::new(),
+        false => Source::new(&file.entry.path, &file.text_from(tree)).errors(problems),
     }
-    Source::new(&file.path, &file.content.text).errors(file.problems)
 }
 
 /// A problem with a file as a whole.

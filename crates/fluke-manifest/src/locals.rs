@@ -1,6 +1,6 @@
 //! Local values: one scope over all files, each usable by every other, in any order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::hcl::ast::{Expr, Span};
@@ -62,6 +62,18 @@ impl Locals {
         locals
     }
 
+    /// Which of these are others than they were `before`, or are there no more.
+    pub fn changed_since(&self, before: &Self) -> Changed {
+        let differs = |name: &&Arc<str>| self.values.get(*name) != before.values.get(*name);
+        let names = self.values.keys().chain(before.values.keys()).filter(differs);
+        Changed { names: names.cloned().collect(), all: self.complete != before.complete }
+    }
+
+    /// A name, the same text as is kept here if there is such a local value.
+    pub fn name(&self, name: &str) -> Arc<str> {
+        self.values.get_key_value(name).map_or_else(|| name.into(), |(known, _)| known.clone())
+    }
+
     fn add(
         &mut self,
         definition: &Definition<'_>,
@@ -91,6 +103,24 @@ impl Locals {
         let entries: Option<BTreeMap<Arc<str>, Value>> =
             self.values.iter().map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
         entries.map(Value::object)
+    }
+}
+
+/// Local values that changed from one tree to another.
+pub struct Changed {
+    names: HashSet<Arc<str>>,
+    all: bool,
+}
+
+impl Changed {
+    /// Whether none did.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.all
+    }
+
+    /// Whether this one did.
+    pub fn concerns(&self, name: &str) -> bool {
+        self.all || !self.names.is_empty() && self.names.contains(name)
     }
 }
 

@@ -12,8 +12,20 @@ pub trait Tree: Send + Sync {
     /// Every entry, sorted by path, directories left out.
     fn entries(&self) -> &[TreeEntry];
 
+    /// The entry of this path.
+    fn entry(&self, path: &str) -> Option<&TreeEntry> {
+        let entries = self.entries();
+        let at = entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok()?;
+        entries.get(at)
+    }
+
     /// The content of a regular file. `path` is one of [`Tree::entries`].
     fn read(&self, path: &str) -> Result<Arc<[u8]>, TreeError>;
+
+    /// The contents of many regular files, in their order; may be faster than one by one.
+    fn read_all(&self, entries: &[&TreeEntry]) -> Vec<Result<Arc<[u8]>, TreeError>> {
+        entries.iter().map(|entry| self.read(&entry.path)).collect()
+    }
 }
 
 /// One file of a commit.

@@ -168,12 +168,13 @@ name_type!(
 );
 
 /// A step's place within its task: `kind.name`, for example `shell.migrate`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(extend("pattern" = r"^[A-Za-z0-9_/-]{1,128}\.[A-Za-z0-9._/-]{1,128}$"))]
 pub struct StepAddress {
-    kind: Arc<str>,
-    name: Arc<str>,
+    text: Arc<str>,
+    /// Where the kind ends.
+    dot: u8,
 }
 
 impl StepAddress {
@@ -181,29 +182,41 @@ impl StepAddress {
     pub fn new(kind: &str, name: &str) -> Result<Self, InvalidName> {
         check_name("an executor kind", kind)?;
         check_name("a step name", name)?;
-        Ok(Self { kind: kind.into(), name: name.into() })
+        Ok(Self { text: format!("{kind}.{name}").into(), dot: kind.len() as u8 })
     }
 
     /// The executor's kind: `shell`, `mise`, …
     pub fn kind(&self) -> &str {
-        &self.kind
+        &self.text[..usize::from(self.dot)]
     }
 
     /// The block's label.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.text[usize::from(self.dot) + 1..]
+    }
+}
+
+impl Ord for StepAddress {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.kind(), self.name()).cmp(&(other.kind(), other.name()))
+    }
+}
+
+impl PartialOrd for StepAddress {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl fmt::Display for StepAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}.{}", self.kind, self.name))
+        f.pad(&self.text)
     }
 }
 
 impl fmt::Debug for StepAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.kind, self.name)
+        f.write_str(&self.text)
     }
 }
 
@@ -219,7 +232,7 @@ impl TryFrom<String> for StepAddress {
 
 impl From<StepAddress> for String {
     fn from(address: StepAddress) -> String {
-        address.to_string()
+        String::from(&*address.text)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod event;
 pub mod id;
 pub mod label;
 pub mod message;
+pub mod parallel;
 pub mod policy;
 pub mod secret;
 pub mod snapshot;

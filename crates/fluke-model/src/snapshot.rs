@@ -1,14 +1,17 @@
 //! Snapshots: all that one host should be, compiled from the model, named by its hash.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+mod compiler;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Hash256, LabelKey, LabelValue, TaskName};
-use crate::label::Labels;
+use crate::id::{Hash256, TaskName};
 use crate::policy::Policy;
 use crate::task::{Step, Task};
+
+pub use compiler::Compiler;
 
 /// Everything that a commit says, checked and resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,7 +33,7 @@ pub struct SnapshotTask {
     /// The task's own, or the server's default.
     pub policy: Policy,
     /// In declaration order; never empty.
-    pub steps: Vec<Step>,
+    pub steps: Arc<[Step]>,
 }
 
 impl SnapshotTask {
@@ -156,108 +159,6 @@ impl From<Vec<Arc<SnapshotTask>>> for Snapshot {
 impl From<Snapshot> for Vec<Arc<SnapshotTask>> {
     fn from(snapshot: Snapshot) -> Self {
         snapshot.tasks
-    }
-}
-
-/// Compiles snapshots from one model: tasks are resolved and hashed once, hosts with the same
-/// labels share one snapshot, and a host looks only at tasks that can concern it.
-#[derive(Debug)]
-pub struct Compiler {
-    tasks: Vec<Candidate>,
-    /// Tasks by one of the pairs that they ask for.
-    by_pair: HashMap<(LabelKey, LabelValue), Vec<u32>>,
-    /// Tasks that ask for no pair.
-    unpaired: Vec<u32>,
-    default_policy: Policy,
-    made: Mutex<HashMap<Labels, Arc<Snapshot>>>,
-}
-
-#[derive(Debug, Clone)]
-struct Candidate {
-    task: Arc<Task>,
-    hash: Hash256,
-    resolved: Arc<SnapshotTask>,
-}
-
-impl Candidate {
-    fn new(task: Arc<Task>, default_policy: Policy) -> Self {
-        let resolved = Arc::new(SnapshotTask::new(&task, default_policy));
-        Self { hash: resolved.hash(), task, resolved }
-    }
-}
-
-/// How many label sets' snapshots are remembered; more are compiled anew when asked for.
-const REMEMBERED: usize = 16_384;
-
-impl Compiler {
-    /// Prepares `model` for a server with this default policy.
-    pub fn new(model: &Model, default_policy: Policy) -> Self {
-        Self::prepare(model, default_policy, &[])
-    }
-
-    /// The same for a model that follows on this one: tasks that are the very same values are
-    /// not resolved and hashed again.
-    pub fn follow(&self, model: &Model) -> Self {
-        Self::prepare(model, self.default_policy, &self.tasks)
-    }
-
-    /// `known` was resolved for the same policy, and is sorted by name.
-    fn prepare(model: &Model, default_policy: Policy, known: &[Candidate]) -> Self {
-        let mut compiler = Self {
-            tasks: Vec::with_capacity(model.tasks.len()),
-            by_pair: HashMap::new(),
-            unpaired: Vec::new(),
-            default_policy,
-            made: Mutex::default(),
-        };
-        for task in model.tasks.values() {
-            let position = compiler.tasks.len() as u32;
-            // The last pair by key order; any one pair is enough to find the task by.
-            match task.selector.match_labels.iter().next_back() {
-                Some((key, value)) => {
-                    compiler.by_pair.entry((key.clone(), value.clone())).or_default().push(position)
-                }
-                None => compiler.unpaired.push(position),
-            }
-            let same = known.binary_search_by(|known| known.task.name.cmp(&task.name));
-            let same = same.ok().map(|at| &known[at]);
-            compiler.tasks.push(match same.filter(|same| Arc::ptr_eq(&same.task, task)) {
-                Some(same) => same.clone(),
-                None => Candidate::new(task.clone(), default_policy),
-            });
-        }
-        compiler
-    }
-
-    /// What a host with these labels should be.
-    pub fn snapshot(&self, labels: &Labels) -> Arc<Snapshot> {
-        if let Some(made) = self.made().get(labels) {
-            return made.clone();
-        }
-        let snapshot = Arc::new(self.compile(labels));
-        let mut made = self.made();
-        if made.len() < REMEMBERED {
-            made.insert(labels.clone(), snapshot.clone());
-        }
-        snapshot
-    }
-
-    fn made(&self) -> std::sync::MutexGuard<'_, HashMap<Labels, Arc<Snapshot>>> {
-        // A map of finished values is sound whatever happened to the thread that held it.
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn compile(&self, labels: &Labels) -> Snapshot {
-        let paired = labels
-            .0
-            .iter()
-            .filter_map(|(key, value)| self.by_pair.get(&(key.clone(), value.clone())));
-        let candidates = self.unpaired.iter().chain(paired.flatten());
-        let matching = candidates
-            .map(|position| &self.tasks[*position as usize])
-            .filter(|candidate| candidate.task.selector.matches(labels))
-            .map(|candidate| (candidate.hash, candidate.resolved.clone()));
-        Snapshot::from_hashed(matching.collect())
     }
 }
 

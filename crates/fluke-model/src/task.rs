@@ -1,6 +1,7 @@
 //! Tasks: ordered steps for all hosts that a selector matches.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -21,8 +22,8 @@ pub struct Task {
     pub policy: Option<Policy>,
     /// Which hosts it is for.
     pub selector: Selector,
-    /// In declaration order; never empty.
-    pub steps: Vec<Step>,
+    /// In declaration order; never empty. Shared with every snapshot that holds the task.
+    pub steps: Arc<[Step]>,
     /// Where it is defined.
     pub defined: Location,
 }

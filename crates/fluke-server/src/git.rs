@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fluke_model::id::CommitId;
-use globset::GlobMatcher;
 
 use command::{Finished, Program, RunError};
 use error::Attempt;
@@ -155,19 +154,18 @@ impl Mirror {
         }
     }
 
-    /// Fetches the newest commit, lists its files and reads those that match `ahead` in advance;
-    /// none, and nothing is read, if it is the one that is `known`.
+    /// Fetches the newest commit and lists its files; none, and nothing is listed, if it is the
+    /// one that is `known`.
     pub async fn checkout(
         &mut self,
-        ahead: &GlobMatcher,
         known: Option<&CommitId>,
     ) -> Result<Option<Checkout>, GitError> {
-        let checkout = match self.try_checkout(ahead, known).await {
+        let checkout = match self.try_checkout(known).await {
             Err(error) if error.may_be_the_mirror() && !self.made_anew => {
                 tracing::warn!(%error, "making the Git mirror anew");
                 self.use_format_of(&error);
                 self.remove().await?;
-                self.try_checkout(ahead, known).await
+                self.try_checkout(known).await
             }
             done => done,
         };
@@ -205,7 +203,6 @@ impl Mirror {
 
     async fn try_checkout(
         &mut self,
-        ahead: &GlobMatcher,
         known: Option<&CommitId>,
     ) -> Result<Option<Checkout>, GitError> {
         self.prepare().await?;
@@ -247,14 +244,10 @@ impl Mirror {
             done => done?,
         };
         self.fetches += 1;
-        self.list(ahead.clone(), known.cloned()).await
+        self.list(known.cloned()).await
     }
 
-    async fn list(
-        &self,
-        ahead: GlobMatcher,
-        known: Option<CommitId>,
-    ) -> Result<Option<Checkout>, GitError> {
+    async fn list(&self, known: Option<CommitId>) -> Result<Option<Checkout>, GitError> {
         let store = self.store.clone();
         let listed = tokio::task::spawn_blocking(move || {
             let commit = lock(&store).commit(TIP)?;
@@ -262,7 +255,6 @@ impl Mirror {
                 return Ok(None);
             }
             let tree = GitTree::list(&store, &commit)?;
-            tree.prefetch(|path| ahead.is_match(path))?;
             Ok::<Option<(Commit, GitTree)>, ReadError>(Some((commit, tree)))
         });
         let listed = listed.await.map_err(|error| self.damaged(error.to_string()))?;

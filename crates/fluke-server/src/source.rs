@@ -23,7 +23,6 @@ use fluke_model::id::CommitId;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Compiler, Model};
 use fluke_model::time::Timestamp;
-use globset::GlobMatcher;
 use tokio::sync::{Notify, watch};
 
 use crate::events::EventSink;
@@ -128,7 +127,7 @@ pub struct Source {
 }
 
 enum Origin {
-    Git { mirror: Box<Mirror>, manifests: GlobMatcher },
+    Git { mirror: Box<Mirror> },
     Folder { path: PathBuf, reader: Arc<Mutex<FolderReader>>, watch: Option<FolderWatch> },
 }
 
@@ -174,8 +173,7 @@ impl Source {
             SourceConfig::Git { git, poll_interval } => {
                 let branch = Some(git.branch.to_string());
                 let track = Track::new(git.url.to_string(), branch, poll_interval);
-                let manifests = loader.manifests().clone();
-                (Origin::Git { mirror: Box::new(Mirror::new(*git)), manifests }, track)
+                (Origin::Git { mirror: Box::new(Mirror::new(*git)) }, track)
             }
             SourceConfig::Folder { path } => {
                 let track = Track::new(path.display().to_string(), None, UNWATCHED);
@@ -215,7 +213,7 @@ impl Source {
             }
             let pause = self.track.pause(now(), self.is_watched());
             self.publish_status();
-            if let Origin::Git { mirror, .. } = &mut self.origin {
+            if let Origin::Git { mirror } = &mut self.origin {
                 mirror.tidy().await;
             }
             poked = self.wait(pause).await;
@@ -226,9 +224,7 @@ impl Source {
     async fn look(&mut self, poked: bool, began: Instant) -> Result<(), LookError> {
         for last_try in [false, true] {
             let seen = match &mut self.origin {
-                Origin::Git { mirror, manifests } => {
-                    see_git(mirror, manifests, &self.track, poked).await?
-                }
+                Origin::Git { mirror } => see_git(mirror, &self.track, poked).await?,
                 Origin::Folder { path, reader, watch } => {
                     // Watching begins before reading, so that no change falls in between.
                     if watch.is_none() {
@@ -242,10 +238,10 @@ impl Source {
                 return Ok(());
             };
             match (self.judge(files).await, &mut self.origin) {
-                (None, Origin::Git { mirror, .. }) if last_try => {
+                (None, Origin::Git { mirror }) if last_try => {
                     return Err(mirror.damaged("a file of the commit cannot be read").into());
                 }
-                (None, Origin::Git { mirror, .. }) => mirror.remove().await?,
+                (None, Origin::Git { mirror }) => mirror.remove().await?,
                 (verdict, _) => {
                     self.tell(|track| track.answered(now()));
                     if let Some(verdict) = verdict {
@@ -375,17 +371,12 @@ impl Source {
 }
 
 /// A poll costs one listing of one ref; somebody who asks has reason to expect something new.
-async fn see_git(
-    mirror: &mut Mirror,
-    manifests: &GlobMatcher,
-    track: &Track,
-    poked: bool,
-) -> Result<Seen, LookError> {
+async fn see_git(mirror: &mut Mirror, track: &Track, poked: bool) -> Result<Seen, LookError> {
     if !poked && track.has_seen_any() && track.knows(&mirror.tip().await?) {
         return Ok(Seen::Unchanged);
     }
     let known = track.status().last_seen.as_ref();
-    let Some(checkout) = mirror.checkout(manifests, known).await? else {
+    let Some(checkout) = mirror.checkout(known).await? else {
         return Ok(Seen::Unchanged);
     };
     let (commit, parents) = (checkout.commit, checkout.parents);

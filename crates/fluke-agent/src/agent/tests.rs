@@ -38,7 +38,11 @@ fn step(name: &str, check: &str, command: &str) -> Step {
 }
 
 fn task(name: &str, policy: Policy, steps: Vec<Step>) -> Arc<SnapshotTask> {
-    Arc::new(SnapshotTask { name: TaskName::new(name).expect("a name"), policy, steps })
+    Arc::new(SnapshotTask {
+        name: TaskName::new(name).expect("a name"),
+        policy,
+        steps: steps.into(),
+    })
 }
 
 fn snapshot(tasks: Vec<Arc<SnapshotTask>>) -> Arc<Snapshot> {

@@ -146,7 +146,7 @@ impl Processing {
 fn turns(snapshot: &Snapshot, listed: &[StepIndex]) -> VecDeque<VecDeque<Turn>> {
     let listed: HashSet<StepIndex> = listed.iter().copied().collect();
     let of_task = |(position, task): (usize, &Arc<SnapshotTask>)| {
-        let steps = snapshot.steps_of(position).zip(&task.steps);
+        let steps = snapshot.steps_of(position).zip(task.steps.iter());
         steps
             .map(|(step, spec)| Turn {
                 step,

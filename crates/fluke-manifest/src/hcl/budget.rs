@@ -67,16 +67,22 @@ impl Budget {
         Self { steps: steps.into(), bytes: bytes.into(), depth: 0.into() }
     }
 
+    /// As much as is left of another one.
+    pub fn of(left: Cost) -> Self {
+        Self::new(left.steps, left.bytes)
+    }
+
     /// What has not been spent.
     pub fn left(&self) -> Cost {
         let (steps, bytes) = (&self.steps, &self.bytes);
         Cost { steps: steps.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
-    /// Spends what something is known to cost.
-    pub fn charge(&self, cost: Cost) -> Result<(), Exceeded> {
-        self.work(cost.steps)?;
-        self.bytes(cost.bytes)
+    /// Spends what something is known to cost; false, and nothing is spent, if there is less.
+    pub fn charge(&self, cost: Cost) -> bool {
+        let left = self.left();
+        let enough = cost.steps <= left.steps && cost.bytes <= left.bytes;
+        enough && self.work(cost.steps).is_ok() && self.bytes(cost.bytes).is_ok()
     }
 
     /// Spends work.

@@ -25,6 +25,9 @@ use super::value::Value;
 
 pub use field::{Field, Mistake, parse_duration};
 
+/// Room for as many attributes as most blocks take.
+const FEW: usize = 8;
+
 /// How expressions become values.
 pub type Evaluate<'a> = &'a dyn Fn(&Expr) -> Outcome;
 
@@ -42,8 +45,8 @@ pub struct Fields<'b, 'p> {
     body: &'b Body,
     /// What to point at when something is missing.
     header: Span,
-    /// What to call the body in messages: `shell` block, or the file.
-    name: String,
+    /// The kind of block that the body is of; none for a file.
+    kind: Option<&'b str>,
     evaluate: Evaluate<'b>,
     problems: &'p mut Vec<Problem>,
     attributes: Vec<&'static str>,
@@ -57,25 +60,30 @@ impl<'b, 'p> Fields<'b, 'p> {
         evaluate: Evaluate<'b>,
         problems: &'p mut Vec<Problem>,
     ) -> Self {
-        let name = a_block(&block.kind.text);
-        Self::new(&block.body, block.header(), name, evaluate, problems)
+        let kind = Some(&*block.kind.text);
+        Self::new(&block.body, block.header(), kind, evaluate, problems)
     }
 
     /// The content of a file.
     pub fn of_file(body: &'b Body, evaluate: Evaluate<'b>, problems: &'p mut Vec<Problem>) -> Self {
         let start = Span { start: body.span.start, end: body.span.start };
-        Self::new(body, start, "this file".into(), evaluate, problems)
+        Self::new(body, start, None, evaluate, problems)
     }
 
     fn new(
         body: &'b Body,
         header: Span,
-        name: String,
+        kind: Option<&'b str>,
         evaluate: Evaluate<'b>,
         problems: &'p mut Vec<Problem>,
     ) -> Self {
-        let (attributes, blocks) = (Vec::new(), Vec::new());
-        Self { body, header, name, evaluate, problems, attributes, blocks }
+        let (attributes, blocks) = (Vec::with_capacity(FEW), Vec::new());
+        Self { body, header, kind, evaluate, problems, attributes, blocks }
+    }
+
+    /// What to call the body in messages.
+    fn name(&self) -> String {
+        self.kind.map_or_else(|| "this file".into(), a_block)
     }
 
     /// The content of a block within this body.
@@ -158,7 +166,7 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     fn needs(&self, attribute: &str) -> String {
-        format!("{} needs the attribute `{attribute}`", self.name)
+        format!("{} needs the attribute `{attribute}`", self.name())
     }
 
     fn take(&mut self, name: &'static str) -> Option<&'b Attribute> {
@@ -198,7 +206,7 @@ impl<'b, 'p> Fields<'b, 'p> {
     pub fn block(&mut self, kind: &'static str) -> Option<&'b Block> {
         let blocks = self.blocks(kind, &[]);
         for extra in blocks.iter().skip(1) {
-            let message = format!("{} can have only one `{kind}` block", self.name);
+            let message = format!("{} can have only one `{kind}` block", self.name());
             let problem = Problem::new(extra.header(), message);
             self.problems.push(problem.help("put all of it into the first one"));
         }
@@ -210,7 +218,7 @@ impl<'b, 'p> Fields<'b, 'p> {
         let block = self.block(kind);
         let is_written = self.body.blocks.iter().any(|block| *block.kind.text == *kind);
         if !is_written && !self.has(kind) {
-            let message = format!("{} needs {}", self.name, a_block(kind));
+            let message = format!("{} needs {}", self.name(), a_block(kind));
             let problem = Problem::new(self.header, message);
             self.problems.push(problem.help(format!("add `{kind} {{ … }}`")));
         }
@@ -226,7 +234,7 @@ impl<'b, 'p> Fields<'b, 'p> {
         let is_known = |block: &Block| self.blocks.contains(&&*block.kind.text);
         if body.blocks.iter().all(|block| !is_wanted(&block) && is_known(block)) {
             let all: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
-            let message = format!("{} needs at least one block of {}", self.name, all.join(", "));
+            let message = format!("{} needs at least one block of {}", self.name(), all.join(", "));
             self.problems.push(Problem::new(self.header, message));
         }
         let found = body.blocks.iter().filter(is_wanted);
@@ -235,7 +243,6 @@ impl<'b, 'p> Fields<'b, 'p> {
 
     fn has_labels(&mut self, block: &Block, labels: &[&str]) -> bool {
         let kind = &block.kind.text;
-        let example: String = labels.iter().map(|label| format!(" \"{label}\"")).collect();
         let (at, message) = if block.labels.len() < labels.len() {
             let missing = labels.get(block.labels.len()).copied().unwrap_or_default();
             (block.header(), format!("{} needs a {missing} as its label", a_block(kind)))
@@ -249,6 +256,7 @@ impl<'b, 'p> Fields<'b, 'p> {
         } else {
             return true;
         };
+        let example: String = labels.iter().map(|label| format!(" \"{label}\"")).collect();
         self.problems.push(Problem::new(at, message).help(format!("write `{kind}{example} {{`")));
         false
     }
@@ -314,7 +322,7 @@ impl<'b, 'p> Fields<'b, 'p> {
             false => {
                 let mut known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 known.sort();
-                problem.help(format!("{} takes {}", self.name, known.join(", ")))
+                problem.help(format!("{} takes {}", self.name(), known.join(", ")))
             }
         }
     }

@@ -295,29 +295,101 @@ fn files_are_read_from_the_same_tree() {
     assert!(loader.evaluate(&tree, "file(\"/etc/passwd\")").is_err());
 }
 
-#[test]
-fn only_what_changed_is_parsed_again() {
+/// A tree that notes what is read of it.
+struct Noting(MemoryTree, std::sync::Mutex<Vec<String>>);
+
+impl Tree for Noting {
+    fn entries(&self) -> &[TreeEntry] {
+        self.0.entries()
+    }
+
+    fn read(&self, path: &str) -> Result<Arc<[u8]>, crate::tree::TreeError> {
+        self.1.lock().expect("unpoisoned").push(path.to_string());
+        self.0.read(path)
+    }
+}
+
+/// Which files a loader reads that has loaded `before`; it comes to the same as a new one.
+fn read_after(before: &[(&str, &str)], after: &[(&str, &str)]) -> Vec<String> {
     let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
-    loader.load(&MemoryTree::new([("a.fluke.hcl", "locals {}"), ("b.fluke.hcl", "locals { }")]));
-    let before: Vec<_> = loader.parsed.values().cloned().collect();
-    loader.load(&MemoryTree::new([("a.fluke.hcl", "locals {}"), ("b.fluke.hcl", "# new")]));
-    let kept =
-        loader.parsed.values().filter(|file| before.iter().any(|old| Arc::ptr_eq(old, file)));
-    assert_eq!((kept.count(), loader.parsed.len()), (1, 2));
+    loader.load(&MemoryTree::new(before.iter().copied()));
+    let tree = Noting(MemoryTree::new(after.iter().copied()), Default::default());
+    let known = loader.load(&tree);
+    let fresh = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree.0);
+    assert_eq!((known.model, known.diagnostics), (fresh.model, fresh.diagnostics));
+    let mut read = tree.1.into_inner().expect("unpoisoned");
+    read.sort();
+    read
 }
 
 #[test]
-fn what_reads_files_is_read_anew() {
-    for (text, reads) in [
-        ("x = file(\"a\")", true),
-        ("x = templatefile (\"a\", {})", true),
-        ("x = fileset(\"a\", \"*\")", true),
-        ("x = core::file(\"a\")", true),
-        ("check = \"test -f /etc/profile\"", false),
-        ("file = 1", false),
-    ] {
-        assert_eq!(may_read_files(text.as_bytes()), reads, "{text}");
-    }
+fn only_files_that_changed_are_read_again() {
+    let same = ("a.fluke.hcl", "locals {}");
+    assert_eq!(
+        read_after(&[same, ("b.fluke.hcl", "")], &[same, ("b.fluke.hcl", "# new")]),
+        ["b.fluke.hcl"]
+    );
+    assert_eq!(read_after(&[same, ("b.fluke.hcl", "")], &[same]), [""; 0]);
+}
+
+#[test]
+fn files_are_read_again_when_a_local_value_changed_that_they_use() {
+    let uses = |name: &str, check: &str| {
+        task(&format!("shell \"s\" {{\n check = {check}\n command = \"x\"\n}}"))
+            .replace("\"t\"", &format!("\"{name}\""))
+    };
+    let texts = [uses("x", "local.x"), uses("y", "local.y"), uses("all", "jsonencode(local)")];
+    let tree = |locals: &'static str| {
+        let mut files = vec![("locals.fluke.hcl", locals)];
+        files.extend(
+            ["x.fluke.hcl", "y.fluke.hcl", "z.fluke.hcl"]
+                .into_iter()
+                .zip(texts.iter().map(|text| &**text)),
+        );
+        files
+    };
+    let before = tree("locals {\n  x = 1\n  y = 2\n}\n");
+    let after = tree("locals {\n  x = 1\n  y = 3\n}\n");
+    assert_eq!(read_after(&before, &after), ["locals.fluke.hcl", "y.fluke.hcl", "z.fluke.hcl"]);
+}
+
+#[test]
+fn files_are_read_again_when_a_file_changed_that_they_read() {
+    let reads = task("shell \"s\" {\n check = file(\"data\")\n command = \"x\"\n}");
+    let lists =
+        task("shell \"s\" {\n check = jsonencode(fileset(\"\", \"*.x\"))\n command = \"x\"\n}")
+            .replace("\"t\"", "\"u\"");
+    let tree = |data: &'static str, other: &'static str| {
+        [("a.fluke.hcl", &*reads), ("b.fluke.hcl", &*lists), ("data", data), (other, "")]
+    };
+    // Whoever lists files is read with every tree.
+    assert_eq!(read_after(&tree("1", "o.x"), &tree("1", "o.x")), ["b.fluke.hcl"]);
+    assert_eq!(read_after(&tree("1", "o.x"), &tree("1", "p.x")), ["b.fluke.hcl"]);
+    assert_eq!(
+        read_after(&tree("1", "o.x"), &tree("2", "o.x")),
+        ["a.fluke.hcl", "b.fluke.hcl", "data"]
+    );
+}
+
+#[test]
+fn a_budget_runs_out_at_the_same_place_however_many_cores_there_are() {
+    let sums = task("shell \"s\" {\n check = \"${1 + 1}${2 + 2}\"\n command = \"x\"\n}");
+    let text = |n: usize| sums.replace("\"t\"", &format!("\"t{n}\""));
+    let tree = MemoryTree::new((0..200).map(|n| (format!("{n:03}.fluke.hcl"), text(n))));
+    let (locals, mut loader) = (Locals::default(), Loader::new(DEFAULT_GLOB).expect("a glob"));
+    let budget = || Budget::new(300, 1 << 20);
+
+    let mut at_once = loader.open(&tree).files;
+    read_tasks(&mut at_once, &locals, &tree, &budget());
+    let mut in_order = loader.open(&tree).files;
+    let one = budget();
+    in_order.iter_mut().for_each(|file| file.take(file.read(&locals, &tree, &one)));
+
+    let told = |files: &[File<'_>]| -> Vec<_> {
+        files.iter().map(|file| file.task_problems.clone()).collect()
+    };
+    assert_eq!(told(&at_once), told(&in_order));
+    assert!(at_once[0].task_problems.is_empty() && !at_once[199].task_problems.is_empty());
 }
 
 /// A small repository, chosen by numbers.

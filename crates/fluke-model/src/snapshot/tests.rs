@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::id::StepAddress;
-use crate::label::Selector;
+use crate::id::{LabelKey, LabelValue, StepAddress};
+use crate::label::{Labels, Selector};
 use crate::task::{ExecutorSpec, Location, OnFailure, ShellSpec};
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -99,6 +99,29 @@ fn a_model_that_follows_is_compiled_like_a_new_one() {
 }
 
 #[test]
+fn a_commit_leaves_the_snapshots_that_it_does_not_concern() {
+    let reworded = |task: &Task| Arc::new(Task { description: Some("why".into()), ..task.clone() });
+    let (web, db) =
+        (task("web", &[("role", "web")], &["1"]), task("db", &[("role", "db")], &["2"]));
+    let first = Compiler::new(&model(&[web.clone(), db.clone()]), Policy::Remediate);
+    let hosts = [labels(&[("role", "web")]), labels(&[("role", "db")]), labels(&[("x", "y")])];
+    let snapshots = |compiler: &Compiler| hosts.clone().map(|host| compiler.snapshot(&host));
+    let before = snapshots(&first);
+    let kept = |compiler: &Compiler| {
+        let after = snapshots(compiler);
+        [0, 1, 2].map(|host| Arc::ptr_eq(&before[host], &after[host]))
+    };
+    let changed = task("db", &[("role", "db")], &["3"]);
+    assert_eq!(kept(&first.follow(&model(&[web.clone(), changed]))), [true, false, true]);
+    assert_eq!(kept(&first.follow(&model(std::slice::from_ref(&web)))), [true, false, true]);
+    let moved = task("db", &[("x", "y")], &["2"]);
+    assert_eq!(kept(&first.follow(&model(&[web.clone(), moved]))), [true, false, false]);
+    let added = task("all", &[], &["4"]);
+    assert_eq!(kept(&first.follow(&model(&[web.clone(), db.clone(), added]))), [false; 3]);
+    assert_eq!(kept(&first.follow(&model(&[reworded(&web), reworded(&db)]))), [true; 3]);
+}
+
+#[test]
 fn steps_are_found_by_index_and_survive_json() {
     let snapshot = compile(&[task("a", &[], &["1", "2"]), task("b", &[], &["3"])], &[]);
     let seen: Vec<_> = snapshot
@@ -146,5 +169,37 @@ proptest! {
         let snapshot = compile(&tasks, &borrowed(&host));
         let found: Vec<_> = snapshot.tasks().iter().map(|task| task.name.clone()).collect();
         prop_assert_eq!(found, expected);
+    }
+
+    /// Following a history of models comes to the same as compiling the last one.
+    #[test]
+    fn whatever_came_before_a_model_is_compiled_the_same(
+        history in proptest::collection::vec(
+            proptest::collection::btree_map(0..6u8, (0..3u8, 0..3u8), 0..6), 1..6),
+    ) {
+        let hosts: Vec<_> = ["v0", "v1", "v2"].iter().map(|value| labels(&[("k", value)])).collect();
+        let model_of = |choice: &BTreeMap<u8, (u8, u8)>| {
+            let tasks: Vec<_> = choice
+                .iter()
+                .map(|(name, (pair, command))| {
+                    let value = format!("v{pair}");
+                    let pairs = [("k", &*value)];
+                    let pairs = if *pair == 2 { &[][..] } else { &pairs[..] };
+                    task(&format!("t{name}"), pairs, &[&format!("{command}")])
+                })
+                .collect();
+            model(&tasks)
+        };
+        let mut compiler = Compiler::new(&Model::default(), Policy::Remediate);
+        let mut held = Vec::new();
+        for choice in &history {
+            let model = model_of(choice);
+            compiler = compiler.follow(&model);
+            let fresh = Compiler::new(&model, Policy::Remediate);
+            for host in &hosts {
+                prop_assert_eq!(compiler.snapshot(host), fresh.snapshot(host));
+                held.push(compiler.snapshot(host));
+            }
+        }
     }
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fluke_model::id::CommitId;
-use globset::{GlobBuilder, GlobMatcher};
 use tempfile::TempDir;
 
 use super::{Branch, GitConfig, RemoteUrl};
@@ -102,10 +101,4 @@ pub(crate) fn git_in(directory: &Path, arguments: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "git {arguments:?}: {said}");
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The default `manifest_glob`.
-pub(crate) fn manifests() -> GlobMatcher {
-    let glob = GlobBuilder::new("**/*.fluke.hcl").literal_separator(true).build();
-    glob.expect("a glob").compile_matcher()
 }

@@ -175,13 +175,13 @@ impl Drop for Pipe {
 mod tests {
     use super::*;
     use crate::git::Mirror;
-    use crate::git::fixture::{Repository, manifests};
+    use crate::git::fixture::Repository;
 
     #[tokio::test]
     async fn a_reader_that_was_killed_is_replaced() {
         let repository = Repository::with("a.fluke.hcl", "one");
         let mut mirror = Mirror::new(repository.config());
-        mirror.checkout(&manifests(), None).await.expect("a checkout");
+        mirror.checkout(None).await.expect("a checkout");
         let mut objects = Objects::default();
         let read = |objects: &mut Objects| {
             let names = ["refs/fluke/tip:a.fluke.hcl"; 300];

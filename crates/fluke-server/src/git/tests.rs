@@ -5,15 +5,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use fluke_manifest::tree::{EntryKind, Tree, TreeError};
 
-use super::fixture::{Repository, git_in, manifests};
+use super::fixture::{Repository, git_in};
 use super::*;
 
 async fn checkout(mirror: &mut Mirror) -> Checkout {
-    mirror.checkout(&manifests(), None).await.expect("a checkout").expect("a new commit")
+    mirror.checkout(None).await.expect("a checkout").expect("a new commit")
 }
 
 async fn refused(mirror: &mut Mirror) -> GitError {
-    match mirror.checkout(&manifests(), None).await {
+    match mirror.checkout(None).await {
         Err(error) => error,
         Ok(checkout) => panic!("checked out {:?}", checkout.map(|checkout| checkout.commit)),
     }

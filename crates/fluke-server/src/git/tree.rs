@@ -20,8 +20,8 @@ const MAX_DIRECTORY: u64 = 16 * 1024 * 1024;
 const MAX_PATH: usize = 4096;
 /// The largest commit object: its message is part of it.
 const MAX_COMMIT: u64 = 1024 * 1024;
-/// How much content is remembered across commits, in bytes.
-const MAX_REMEMBERED: usize = 64 * 1024 * 1024;
+/// How much is remembered, in bytes, of files that manifests read.
+const MAX_REMEMBERED: usize = 16 * 1024 * 1024;
 
 /// Why the files of a commit cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,7 @@ pub(super) struct Store {
     program: Program,
     objects: Objects,
     directories: HashMap<Arc<str>, Arc<Directory>>,
+    /// Of files that were read one by one: these are read time and again.
     contents: HashMap<Arc<str>, Arc<[u8]>>,
     remembered: usize,
 }
@@ -108,27 +109,41 @@ impl Store {
         Ok(())
     }
 
-    /// Reads those of `ids` that are small enough and not remembered yet, all at once.
-    fn load_contents(&mut self, ids: &[&str]) -> io::Result<()> {
-        let unknown: Vec<&str> =
-            ids.iter().copied().filter(|id| !self.contents.contains_key(*id)).collect();
-        let headers = self.objects.headers(&self.program, &unknown)?;
-        let mut total = 0;
-        let wanted: Vec<&str> = headers
-            .iter()
-            .flatten()
-            .filter(|header| header.size <= MAX_FILE)
-            .take_while(|header| {
-                total += header.size as usize;
-                total <= MAX_REMEMBERED
-            })
-            .map(|header| &*header.id)
-            .collect();
-        let contents = self.objects.contents(&self.program, &wanted)?;
-        for (id, content) in wanted.into_iter().zip(contents) {
-            self.remember(id.into(), content);
-        }
-        Ok(())
+    /// Reads many files at once.
+    fn read_all(&mut self, entries: &[&TreeEntry]) -> Vec<Result<Arc<[u8]>, TreeError>> {
+        let ids: Vec<&str> = entries.iter().map(|entry| &*entry.id).collect();
+        let read = self.read_small(&ids);
+        let read = read.map_err(|error| error.to_string());
+        let one = |at: usize, entry: &&TreeEntry| {
+            let path = entry.path.to_string();
+            let unreadable =
+                |reason: &str| TreeError::Unreadable { path: path.clone(), reason: reason.into() };
+            match read.as_ref().map_err(|reason| unreadable(reason))?[at].clone() {
+                Read::Content(content) => Ok(content),
+                Read::TooLarge(size) => Err(TreeError::TooLarge { path, size }),
+                Read::Missing => {
+                    Err(unreadable(&ReadError::Missing(entry.id.to_string()).to_string()))
+                }
+            }
+        };
+        entries.iter().enumerate().map(|(at, entry)| one(at, entry)).collect()
+    }
+
+    /// The content of each of `ids` that is small enough.
+    fn read_small(&mut self, ids: &[&str]) -> io::Result<Vec<Read>> {
+        let headers = self.objects.headers(&self.program, ids)?;
+        let is_small = |header: &Header| header.size <= MAX_FILE;
+        let small: Vec<&str> =
+            headers.iter().flatten().filter(|header| is_small(header)).map(|it| &*it.id).collect();
+        let mut contents = self.objects.contents(&self.program, &small)?.into_iter();
+        let read = |header: &Option<Header>| match header {
+            Some(header) if is_small(header) => {
+                contents.next().map_or(Read::Missing, Read::Content)
+            }
+            Some(header) => Read::TooLarge(header.size),
+            None => Read::Missing,
+        };
+        Ok(headers.iter().map(read).collect())
     }
 
     fn remember(&mut self, id: Arc<str>, content: Arc<[u8]>) {
@@ -154,6 +169,14 @@ impl Store {
         self.remember(id.clone(), content.clone());
         Ok(content)
     }
+}
+
+/// What came of reading one file.
+#[derive(Clone)]
+enum Read {
+    Content(Arc<[u8]>),
+    TooLarge(u64),
+    Missing,
 }
 
 /// All files of one commit of the mirror.
@@ -193,29 +216,16 @@ impl GitTree {
         })
     }
 
-    /// Reads the files whose paths are `wanted` ahead, all at once. Blocking.
-    pub fn prefetch(&self, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
-        let ids: Vec<&str> = self
-            .entries
-            .iter()
-            .filter(|entry| entry.kind == EntryKind::File && wanted(&entry.path))
-            .map(|entry| &*entry.id)
-            .collect();
-        lock(&self.store).load_contents(&ids)
-    }
-
     /// Whether a file could not be read that the commit has: the mirror is at fault, not the
     /// commit.
     pub fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    fn content(&self, entry: &TreeEntry) -> Result<Arc<[u8]>, TreeError> {
-        let content = lock(&self.store).content(&entry.path, &entry.id);
-        if matches!(content, Err(TreeError::Unreadable { .. })) {
+    fn note<T>(&self, read: &Result<T, TreeError>) {
+        if matches!(read, Err(TreeError::Unreadable { .. })) {
             self.damaged.store(true, Ordering::Relaxed);
         }
-        content
     }
 
     /// Names that are left out because they are no text, made printable.
@@ -230,17 +240,25 @@ impl Tree for GitTree {
     }
 
     fn read(&self, path: &str) -> Result<Arc<[u8]>, TreeError> {
-        let found = self.entries.binary_search_by(|entry| (*entry.path).cmp(path));
-        let entry = found.map_err(|_| TreeError::Missing(path.to_string()))?;
-        let entry = &self.entries[entry];
+        let entry = self.entry(path).ok_or_else(|| TreeError::Missing(path.to_string()))?;
         let refused = |reason: &str| {
             Err(TreeError::Unreadable { path: path.to_string(), reason: reason.to_string() })
         };
         match entry.kind {
-            EntryKind::File => self.content(entry),
+            EntryKind::File => {
+                let read = lock(&self.store).content(&entry.path, &entry.id);
+                self.note(&read);
+                read
+            }
             EntryKind::Symlink => refused("it is a symlink, and those are not followed"),
             EntryKind::Submodule => refused("it is a submodule, and those are not entered"),
         }
+    }
+
+    fn read_all(&self, entries: &[&TreeEntry]) -> Vec<Result<Arc<[u8]>, TreeError>> {
+        let read = lock(&self.store).read_all(entries);
+        read.iter().for_each(|read| self.note(read));
+        read
     }
 }
 

@@ -141,7 +141,7 @@ fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
         policy: task.policy.unwrap_or(app.default_policy),
         selector: task.selector.clone(),
         defined: task.defined.to_string(),
-        steps: task.steps.clone(),
+        steps: task.steps.to_vec(),
         status: sum(&counts),
         counts,
         agents,

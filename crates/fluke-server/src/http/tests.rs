@@ -340,12 +340,13 @@ fn task(name: &str) -> Task {
         description: Some("For a test".into()),
         policy: None,
         selector: Selector::default(),
-        steps: vec![Step {
+        steps: [Step {
             address: StepAddress::new("shell", "only").expect("address"),
             on_failure: OnFailure::Abort,
             timeout: None,
             spec: ExecutorSpec::Shell(spec),
-        }],
+        }]
+        .into(),
         defined: Location { file: "web.fluke.hcl".into(), line: 12 },
     }
 }

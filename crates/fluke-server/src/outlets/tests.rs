@@ -109,7 +109,7 @@ fn task() -> SnapshotTask {
     SnapshotTask {
         name: TaskName::new("certs").expect("name"),
         policy: Policy::AlertOnly,
-        steps: vec![step],
+        steps: [step].into(),
     }
 }
 

@@ -182,7 +182,7 @@ impl Board {
     /// What is known of a task's steps, in declaration order.
     pub fn findings(&self, task: usize) -> impl Iterator<Item = (Finding, OnFailure)> + '_ {
         let steps = &self.snapshot.tasks()[task].steps;
-        self.states(task).zip(steps).map(|(state, step)| (state.finding(), step.on_failure))
+        self.states(task).zip(steps.iter()).map(|(state, step)| (state.finding(), step.on_failure))
     }
 
     /// The states of a task's steps, in declaration order.

@@ -128,9 +128,11 @@ fn task_from_proto(wire: proto::Task) -> Result<(Hash256, SnapshotTask), WireErr
         understood &= whole;
         steps.push(step);
     }
-    let mut task = SnapshotTask { name, policy: policy.unwrap_or(Policy::AlertOnly), steps };
+    let policy = policy.unwrap_or(Policy::AlertOnly);
+    let mut task = SnapshotTask { name, policy, steps: steps.into() };
     if understood && task.hash() != announced {
-        task.steps.iter_mut().for_each(|step| step.spec = ExecutorSpec::Unknown);
+        let unknown = |step: &Step| Step { spec: ExecutorSpec::Unknown, ..step.clone() };
+        task.steps = task.steps.iter().map(unknown).collect();
     }
     Ok((announced, task))
 }

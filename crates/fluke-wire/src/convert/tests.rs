@@ -99,7 +99,7 @@ fn shell(name: &str, command: &str) -> Step {
 
 fn task(name: &str, steps: Vec<Step>) -> Arc<SnapshotTask> {
     let name = TaskName::new(name).expect("a name");
-    Arc::new(SnapshotTask { name, policy: Policy::Remediate, steps })
+    Arc::new(SnapshotTask { name, policy: Policy::Remediate, steps: steps.into() })
 }
 
 /// Two tasks, of two steps and of one.

@@ -208,7 +208,7 @@ async fn a_snapshot_that_no_agent_would_take_is_not_sent() {
         spec: ExecutorSpec::Shell(spec),
     };
     let name = TaskName::new("t").expect("a name");
-    let task = SnapshotTask { name, policy: Policy::Remediate, steps: vec![step] };
+    let task = SnapshotTask { name, policy: Policy::Remediate, steps: [step].into() };
     let snapshot = Arc::new(Snapshot::from_hashed(vec![(Hash256::of(b""), Arc::new(task))]));
     let message = ToAgent::Snapshot { commit: CommitId::new("c0ffee"), snapshot };
     let error = guest.link.outgoing.send(message).await.expect_err("too large");

@@ -21,7 +21,7 @@ fn task(name: &str, policy: Policy) -> Arc<SnapshotTask> {
         }),
     };
     let name = TaskName::new(name).expect("a name");
-    Arc::new(SnapshotTask { name, policy, steps: vec![step] })
+    Arc::new(SnapshotTask { name, policy, steps: [step].into() })
 }
 
 fn instruction(number: u64) -> InstructionId {

@@ -1,5 +1,6 @@
 //! Kinds of attributes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,8 +13,25 @@ use super::super::value::Value;
 /// An attribute: its name, what it must be, and how to read it.
 pub struct Field<T> {
     pub(super) name: &'static str,
-    pub(super) expected: String,
+    pub(super) expected: Expected,
     pub(super) read: Read<T>,
+}
+
+/// What an attribute must be, in words that are made only when somebody has to be told.
+pub enum Expected {
+    /// Reads like "a string".
+    Is(Cow<'static, str>),
+    /// One of these words.
+    OneOf(Vec<&'static str>),
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Is(words) => f.write_str(words),
+            Self::OneOf(words) => write!(f, "one of {}", listed(words)),
+        }
+    }
 }
 
 type Read<T> = Box<dyn Fn(&Value) -> Result<T, Mistake>>;
@@ -51,16 +69,16 @@ impl<T: 'static> Field<T> {
     /// An attribute that is read by a function of your own; `expected` reads like "a string".
     pub fn new(
         name: &'static str,
-        expected: impl Into<String>,
+        expected: impl Into<Cow<'static, str>>,
         read: impl Fn(&Value) -> Result<T, Mistake> + 'static,
     ) -> Self {
-        Self { name, expected: expected.into(), read: Box::new(read) }
+        Self { name, expected: Expected::Is(expected.into()), read: Box::new(read) }
     }
 
     /// Makes more of what was read, or refuses it.
     pub fn then<U: 'static>(self, convert: impl Fn(T) -> Result<U, Mistake> + 'static) -> Field<U> {
-        let read = self.read;
-        Field::new(self.name, self.expected, move |value| convert(read(value)?))
+        let Self { name, expected, read } = self;
+        Field { name, expected, read: Box::new(move |value| convert(read(value)?)) }
     }
 
     /// Makes more of what was read, where only the words of an error are known.
@@ -80,9 +98,9 @@ impl Field<String> {
 
     /// Text with something in it.
     pub fn nonempty_string(name: &'static str) -> Self {
-        Self::string(name).then(|text| match text.trim().is_empty() {
-            true => Err(Mistake::value("it must not be empty")),
-            false => Ok(text),
+        Self::new(name, "a string", |value| match text(value) {
+            Some(text) if text.trim().is_empty() => Err(Mistake::value("it must not be empty")),
+            read => read.ok_or(Mistake::Type),
         })
     }
 }
@@ -174,25 +192,33 @@ impl<T: Clone + 'static> Field<T> {
     where
         T: Sync,
     {
-        let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        let expected = format!("one of {}", all.join(", "));
-        let known = all.join(", ");
-        Self::new(name, expected, move |value| {
+        let known = || words.iter().map(|(word, _)| *word);
+        let read = move |value: &Value| {
             let text = value.as_str().ok_or(Mistake::Type)?;
             if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
                 return Ok(meaning.clone());
             }
-            let mistake = Mistake::value(format!("\"{text}\" is not one of {known}"));
-            Err(match closest(text, words.iter().map(|(word, _)| *word)) {
+            let all = listed(&known().collect::<Vec<_>>());
+            let mistake = Mistake::value(format!("\"{text}\" is not one of {all}"));
+            Err(match closest(text, known()) {
                 Some(word) => mistake.help(format!("did you mean \"{word}\"?")),
                 None => mistake,
             })
-        })
+        };
+        Self { name, expected: Expected::OneOf(known().collect()), read: Box::new(read) }
     }
 }
 
+/// `"a", "b"`
+fn listed(words: &[&str]) -> String {
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+}
+
 fn text(value: &Value) -> Option<String> {
-    convert(value, &Type::String).ok().and_then(|value| value.as_str().map(str::to_string))
+    match value {
+        Value::String(text) => Some(text.to_string()),
+        _ => convert(value, &Type::String).ok()?.as_str().map(str::to_string),
+    }
 }
 
 fn number(value: &Value) -> Option<Number> {

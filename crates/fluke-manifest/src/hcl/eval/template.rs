@@ -18,7 +18,8 @@ impl Scope<'_> {
             [Part::Literal(text)] => self.admit(Value::string(text), span),
             [Part::Interpolation(expr)] => self.eval(expr),
             _ => {
-                let mut text = String::new();
+                // About as long as it is written.
+                let mut text = String::with_capacity(span.end.saturating_sub(span.start) as usize);
                 let mut problems = Vec::new();
                 let complete = self.render(parts, &mut text, &mut problems);
                 match complete {

@@ -55,9 +55,7 @@ fn within(path: &str) -> Outcome<String> {
 fn read(args: &[Value], scope: &Scope) -> Outcome<(String, String)> {
     let tree = files(scope)?;
     let path = within(text(args, 0))?;
-    let entries = tree.entries();
-    let entry = entries.binary_search_by(|entry| (*entry.path).cmp(&path));
-    let Some(entry) = entry.ok().and_then(|place| entries.get(place)) else {
+    let Some(entry) = tree.entry(&path) else {
         return Err(missing(&path, tree));
     };
     match entry.kind {

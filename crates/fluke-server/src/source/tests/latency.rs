@@ -2,7 +2,6 @@
 //! --nocapture`.
 
 use super::*;
-use crate::git::fixture::manifests;
 
 /// One task a manifest, 100 manifests a directory.
 fn fill(repository: &Repository, files: usize) {
@@ -42,12 +41,12 @@ async fn measure(files: usize) {
 /// The best of some, without parsing and compiling.
 async fn checkout_alone(repository: &Repository) -> Duration {
     let mut mirror = Mirror::new(repository.config());
-    mirror.checkout(&manifests(), None).await.expect("a checkout");
+    mirror.checkout(None).await.expect("a checkout");
     let mut best = Duration::MAX;
     for round in 0..10 {
         repository.commit("dir-0/file-0.fluke.hcl", &manifest(&format!("again-{round}")));
         let began = Instant::now();
-        mirror.checkout(&manifests(), None).await.expect("a checkout");
+        mirror.checkout(None).await.expect("a checkout");
         best = best.min(began.elapsed());
     }
     best

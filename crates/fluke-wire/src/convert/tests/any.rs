@@ -233,9 +233,9 @@ fn task_steps() -> impl Strategy<Value = Vec<Step>> {
 pub(crate) fn snapshot() -> impl Strategy<Value = Snapshot> {
     let policy = proptest::sample::select(&Policy::ALL[..]);
     btree_map(path(), (policy, task_steps()), 0..5).prop_map(|tasks: BTreeMap<_, _>| {
-        let task = |(name, (policy, steps)): (String, _)| {
+        let task = |(name, (policy, steps)): (String, (_, Vec<Step>))| {
             let name = TaskName::new(name).expect("a name");
-            Arc::new(SnapshotTask { name, policy, steps })
+            Arc::new(SnapshotTask { name, policy, steps: steps.into() })
         };
         Snapshot::new(tasks.into_iter().map(task).collect())
     })
