@@ -10,6 +10,7 @@ use fluke_server::git::{Branch, Checkout, GitConfig, Mirror, RemoteUrl};
 use globset::{Glob, GlobMatcher};
 
 use crate::command::ran;
+use crate::folder::Folder;
 use crate::row::Trouble;
 
 /// Steps of a task.
@@ -46,10 +47,15 @@ impl Estate {
         (0..self.tasks).map(task).chain([base]).collect()
     }
 
+    /// The file of one task.
+    pub fn file(&self, number: usize) -> Vec<(String, String)> {
+        let wanted = path(number);
+        self.files().into_iter().filter(|(path, _)| *path == wanted).collect()
+    }
+
     /// A bare repository with all of it, and a mirror of that.
     pub fn cloned(&self) -> Result<Clone, Trouble> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Trouble::failed("make a folder", error))?;
+        let folder = Folder::new()?;
         let clone = Clone { folder };
         ran(Command::new("git").args(["init", "--quiet", "--bare"]).arg(clone.origin()))?;
         clone.commit(&self.files())?;
@@ -94,7 +100,7 @@ pub fn loader() -> Result<Loader, Trouble> {
 
 /// A bare repository and a mirror of it, in a temporary folder.
 pub struct Clone {
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Clone {

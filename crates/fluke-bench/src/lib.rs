@@ -40,6 +40,7 @@ pub mod command;
 pub mod estate;
 pub mod figure;
 pub mod floor;
+pub mod folder;
 pub mod machine;
 pub mod peers;
 pub mod process;
@@ -49,3 +50,8 @@ pub mod rows;
 pub mod stage;
 pub mod statistics;
 pub mod table;
+
+/// The repository that this was built from.
+pub fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

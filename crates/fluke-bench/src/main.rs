@@ -9,10 +9,11 @@ use std::process::{Command, ExitCode};
 use clap::{Args, Parser, Subcommand};
 use fluke_bench::baseline::Baseline;
 use fluke_bench::command::ran;
+use fluke_bench::floor::work::Kind;
 use fluke_bench::machine::{self, Machine};
 use fluke_bench::record::{Record, RowRecord};
 use fluke_bench::row::{Bench, Row, Trouble, Turn};
-use fluke_bench::{floor, rows, table};
+use fluke_bench::{floor, root, rows, table};
 
 /// How often quick mode measures what seems worse before it believes it.
 const ATTEMPTS: usize = 4;
@@ -62,14 +63,52 @@ enum Floor {
         /// What the shell is told.
         line: String,
     },
+    /// Asks systemd for so many units in one call.
+    Bus {
+        /// How many.
+        units: usize,
+    },
+    /// Connects to a server with nothing around it, and stays.
+    Client {
+        /// The server's address.
+        url: String,
+        /// What lets it in.
+        token: String,
+        /// Whom to trust.
+        ca_file: PathBuf,
+        /// What it calls itself.
+        name: String,
+    },
+    /// Does work of a given size, for its instructions to be counted.
+    Work {
+        /// Which work.
+        kind: Kind,
+        /// How much of it.
+        count: usize,
+    },
+}
+
+impl Floor {
+    fn run(self) -> Result<(), Trouble> {
+        let print = |seconds: f64| println!("{seconds}");
+        match self {
+            Self::Spawn { times, line } => floor::spawn(times, &line).map(print),
+            Self::Bus { units } => floor::bus::ask(units).map(print),
+            Self::Client { url, token, ca_file, name } => {
+                floor::client::stay(&url, &token, &ca_file, &name)
+            }
+            Self::Work { kind, count } => kind.run(count),
+        }
+    }
 }
 
 fn main() -> ExitCode {
+    // What rows use of the server warns as the server does.
+    let level = tracing_subscriber::filter::LevelFilter::WARN;
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     let done = match Cli::parse().task {
         Task::Bench(arguments) => bench(&arguments),
-        Task::Floor(Floor::Spawn { times, line }) => {
-            floor::spawn(times, &line).map(|seconds| println!("{seconds}"))
-        }
+        Task::Floor(floor) => floor.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -117,11 +156,6 @@ fn prepared(quick: bool) -> Result<Bench, Trouble> {
     let own = std::env::current_exe().map_err(|error| Trouble::failed("find myself", error))?;
     let program = own.with_file_name("fluke");
     Ok(Bench { program, own, quick })
-}
-
-/// The repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn baseline_file() -> PathBuf {
