@@ -92,6 +92,20 @@ impl Stage {
         &self.repository
     }
 
+    /// Has agents run another program from now on.
+    pub fn agents_run(&mut self, program: PathBuf) {
+        self.program = program;
+    }
+
+    /// Ends everybody in order, agents first.
+    pub fn ends(mut self) {
+        for (_, agent) in &mut self.agents {
+            let _ = Command::new("kill").arg(agent.id().to_string()).status();
+            let _ = agent.wait();
+        }
+        self.server.stop();
+    }
+
     /// Starts an agent, and waits until the server knows it. Gives its process id.
     pub fn agent(&mut self, name: &str, cores: Cores) -> Result<u32, Trouble> {
         let config = self.folder.path().join(format!("{name}.hcl"));

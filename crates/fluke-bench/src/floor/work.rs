@@ -12,7 +12,7 @@ use fluke_model::time::Timestamp;
 use fluke_server::events::EventStore;
 use fluke_server::events::memory::{MemoryBounds, MemoryStore};
 
-use crate::estate::loader;
+use crate::estate::{Estate, loader};
 use crate::row::Trouble;
 
 /// What there is more or less of.
@@ -26,11 +26,13 @@ pub enum Kind {
     Agent,
     /// Events that are recorded.
     Event,
+    /// Tasks of ten steps for a thousand hosts, as a large repository has them.
+    Estate,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Agent, Self::Task, Self::Step, Self::Event];
+    /// What one more of costs the same as the one before.
+    pub const GROWING: [Self; 4] = [Self::Agent, Self::Task, Self::Step, Self::Event];
 
     /// As the command line spells it.
     pub fn name(self) -> &'static str {
@@ -39,16 +41,17 @@ impl Kind {
             Self::Step => "step",
             Self::Agent => "agent",
             Self::Event => "event",
+            Self::Estate => "estate",
         }
     }
 
     /// How many make a measurement that takes seconds under callgrind.
     pub fn usual(self) -> usize {
         match self {
-            Self::Task => 1000,
-            Self::Step => 1000,
+            Self::Task | Self::Step => 1000,
             Self::Agent => 2000,
             Self::Event => 20_000,
+            Self::Estate => 10_000,
         }
     }
 
@@ -56,9 +59,11 @@ impl Kind {
     pub fn run(self, count: usize) -> Result<(), Trouble> {
         match self {
             Self::Task => compile(count, 1).map(drop),
-            Self::Step => compile(10, count / 10).map(drop),
+            // A task has a step at least.
+            Self::Step => compile(10, 1 + count / 10).map(drop),
             Self::Agent => snapshots(count),
             Self::Event => record(count),
+            Self::Estate => compiled(&MemoryTree::new(Estate::new(count).files())).map(drop),
         }
     }
 }
@@ -77,8 +82,11 @@ fn compile(tasks: usize, steps: usize) -> Result<Compiler, Trouble> {
         );
         (format!("t{task}.fluke.hcl"), text)
     };
-    let tree = MemoryTree::new((0..tasks).map(file));
-    let loaded = loader()?.load(&tree);
+    compiled(&MemoryTree::new((0..tasks).map(file)))
+}
+
+fn compiled(tree: &MemoryTree) -> Result<Compiler, Trouble> {
+    let loaded = loader()?.load(tree);
     let model = loaded.model.ok_or_else(|| Trouble::failed("compile", "it is not valid"))?;
     Ok(Compiler::new(&model, Policy::Remediate))
 }
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_work_can_be_named_and_done() {
-        for kind in Kind::ALL {
+        for kind in Kind::value_variants().iter().copied() {
             assert_eq!(Kind::from_str(kind.name(), false), Ok(kind));
             kind.run(0).expect("nothing");
             kind.run(20).expect("some");
