@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use fluke_manifest::{DEFAULT_GLOB, Loader};
 use fluke_model::label::Labels;
 use fluke_server::git::{Branch, Checkout, GitConfig, Mirror, RemoteUrl};
-use globset::{Glob, GlobMatcher};
 
 use crate::command::ran;
+use crate::folder::Folder;
 use crate::row::Trouble;
 
 /// Steps of a task.
@@ -46,10 +46,15 @@ impl Estate {
         (0..self.tasks).map(task).chain([base]).collect()
     }
 
+    /// The file of one task.
+    pub fn file(&self, number: usize) -> Vec<(String, String)> {
+        let wanted = path(number);
+        self.files().into_iter().filter(|(path, _)| *path == wanted).collect()
+    }
+
     /// A bare repository with all of it, and a mirror of that.
     pub fn cloned(&self) -> Result<Clone, Trouble> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Trouble::failed("make a folder", error))?;
+        let folder = Folder::new()?;
         let clone = Clone { folder };
         ran(Command::new("git").args(["init", "--quiet", "--bare"]).arg(clone.origin()))?;
         clone.commit(&self.files())?;
@@ -94,7 +99,7 @@ pub fn loader() -> Result<Loader, Trouble> {
 
 /// A bare repository and a mirror of it, in a temporary folder.
 pub struct Clone {
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Clone {
@@ -127,10 +132,9 @@ impl Clone {
         let url = url.map_err(|error| failed(&error))?;
         let branch = Branch::parse("main").map_err(|error| failed(&error))?;
         let mirror = Mirror::new(GitConfig::new(url, branch, self.folder.path().join("cache")));
-        let glob = Glob::new(DEFAULT_GLOB).map_err(|error| failed(&error))?.compile_matcher();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
-        Ok(Opened { mirror, glob, runtime })
+        Ok(Opened { mirror, runtime })
     }
 
     /// Reads every blob of the commit with git alone.
@@ -154,7 +158,6 @@ fn script(files: &[(String, String)], exists: bool) -> String {
 /// A mirror that is looked at.
 pub struct Opened {
     mirror: Mirror,
-    glob: GlobMatcher,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -162,7 +165,7 @@ impl Opened {
     /// The newest commit with its manifests read ahead.
     pub fn checkout(&mut self) -> Result<Checkout, Trouble> {
         let failed = |error: &dyn std::fmt::Display| Trouble::failed("read the mirror", error);
-        let checkout = self.runtime.block_on(self.mirror.checkout(&self.glob, None));
+        let checkout = self.runtime.block_on(self.mirror.checkout(None));
         let checkout = checkout.map_err(|error| failed(&error))?;
         checkout.ok_or_else(|| failed(&"it has no commit"))
     }

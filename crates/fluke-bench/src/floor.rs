@@ -1,6 +1,10 @@
 //! Floors that need a process of their own: the least that could do the work. Each is a hidden
 //! subcommand, `xtask floor …`, and prints the seconds it took.
 
+pub mod bus;
+pub mod client;
+pub mod work;
+
 use std::process::{Command, Stdio};
 
 use crate::row::{Trouble, seconds};

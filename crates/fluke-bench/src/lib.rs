@@ -40,12 +40,20 @@ pub mod command;
 pub mod estate;
 pub mod figure;
 pub mod floor;
+pub mod folder;
 pub mod machine;
 pub mod peers;
 pub mod process;
+pub mod profile;
 pub mod record;
+pub mod report;
 pub mod row;
 pub mod rows;
 pub mod stage;
 pub mod statistics;
 pub mod table;
+
+/// The repository that this was built from.
+pub fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

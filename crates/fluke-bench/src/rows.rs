@@ -1,13 +1,35 @@
 //! Every row there is, in the order of the table. One file each.
 
+mod change;
 mod checks;
+mod containers;
+mod events;
+mod growth;
+mod idle;
+mod killed;
 mod manifests;
 mod push;
+mod size;
+mod units;
 
 use crate::row::Row;
 
 /// The table.
-pub const ALL: &[Row] = &[checks::ROW, push::ROW, manifests::ROW];
+pub const ALL: &[Row] = &[
+    checks::ROW,
+    units::ROW,
+    containers::CHECKED,
+    push::ROW,
+    idle::ROW,
+    manifests::ROW,
+    change::ROW,
+    killed::ROW,
+    containers::IDLE,
+    size::SIZE,
+    size::BUILD,
+    growth::ROW,
+    events::ROW,
+];
 
 /// Those that are asked for by id, or, if none are, those that have their turn anyway.
 pub fn chosen<'a>(only: &[String]) -> Result<Vec<&'a Row>, String> {

@@ -16,6 +16,7 @@ use fluke_bed::{Repository, Server, ServerOptions, TOKEN};
 use fluke_model::api;
 use fluke_model::status::Status;
 
+use crate::folder::Folder;
 use crate::row::{Bench, Trouble};
 pub use feed::Feed;
 
@@ -53,7 +54,7 @@ pub struct Stage {
     server: Server,
     repository: Repository,
     program: PathBuf,
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Stage {
@@ -65,7 +66,7 @@ impl Stage {
     /// The same, with a server of another kind.
     pub fn start_with(bench: &Bench, options: ServerOptions) -> Result<Self, Trouble> {
         let made = |error| Trouble::failed("make a place for a server", error);
-        let folder = tempfile::tempdir().map_err(made)?;
+        let folder = Folder::new()?;
         let repository = Repository::new(folder.path().join("repository"));
         repository.commit("begin", &[("README.md", "what hosts should be\n")]);
         std::fs::create_dir(folder.path().join("root")).map_err(made)?;
@@ -91,6 +92,20 @@ impl Stage {
         &self.repository
     }
 
+    /// Has agents run another program from now on.
+    pub fn agents_run(&mut self, program: PathBuf) {
+        self.program = program;
+    }
+
+    /// Ends everybody in order, agents first.
+    pub fn ends(mut self) {
+        for (_, agent) in &mut self.agents {
+            let _ = Command::new("kill").arg(agent.id().to_string()).status();
+            let _ = agent.wait();
+        }
+        self.server.stop();
+    }
+
     /// Starts an agent, and waits until the server knows it. Gives its process id.
     pub fn agent(&mut self, name: &str, cores: Cores) -> Result<u32, Trouble> {
         let config = self.folder.path().join(format!("{name}.hcl"));
@@ -112,9 +127,7 @@ impl Stage {
             .map_err(started)?;
         let pid = child.id();
         self.agents.push((name.to_string(), child));
-        self.until(&format!("{name} has joined"), |stage| {
-            stage.seen(name).is_some_and(|agent| agent.connected)
-        })?;
+        self.until(&format!("{name} has joined"), |stage| stage.is_connected(name))?;
         Ok(pid)
     }
 
@@ -155,6 +168,11 @@ impl Stage {
         })
     }
 
+    /// Whether the server knows an agent of that name, and has its stream.
+    pub fn is_connected(&self, name: &str) -> bool {
+        self.seen(name).is_some_and(|agent| agent.connected)
+    }
+
     fn seen(&self, name: &str) -> Option<api::Agent> {
         let seen = self.server.get::<api::AgentDetail>(&format!("/api/v1/agents/{name}"));
         seen.ok().map(|detail| detail.agent)
@@ -168,14 +186,7 @@ impl Stage {
     /// Asks for a check of everything everywhere, and says how many seconds pass until the server
     /// says that it is done. The feed must have been open before.
     pub fn reconcile(&self, feed: &mut Feed) -> Result<f64, Trouble> {
-        let start = Instant::now();
-        let asked = self.server.post("/api/v1/reconcile", r#"{"scope":"all","by":"bench"}"#);
-        let (status, said) = asked.map_err(|error| Trouble::failed("ask for a cycle", error))?;
-        if status != 202 {
-            return Err(Trouble::failed("ask for a cycle", format!("{status} {said}")));
-        }
-        feed.until(r#""kind":"reconcile_finished""#)?;
-        Ok(start.elapsed().as_secs_f64())
+        reconcile(&self.server, feed)
     }
 
     /// Waits for a state that is not timed.
@@ -211,6 +222,19 @@ impl Drop for Stage {
             let _ = agent.wait();
         }
     }
+}
+
+/// Asks a server for a check of everything everywhere, and says how many seconds pass until it says
+/// that it is done.
+pub fn reconcile(server: &Server, feed: &mut Feed) -> Result<f64, Trouble> {
+    let start = Instant::now();
+    let asked = server.post("/api/v1/reconcile", r#"{"scope":"all","by":"bench"}"#);
+    let (status, said) = asked.map_err(|error| Trouble::failed("ask for a cycle", error))?;
+    if status != 202 {
+        return Err(Trouble::failed("ask for a cycle", format!("{status} {said}")));
+    }
+    feed.until(r#""kind":"reconcile_finished""#)?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// An address that no other stage has, of this process or of another.

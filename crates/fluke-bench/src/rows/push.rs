@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::command::ran;
 use crate::figure::{Figure, Target, Unit};
+use crate::folder::Folder;
 use crate::row::{Bench, Row, Trouble, Turn, figures, seconds};
 use crate::stage::{Cores, Stage, shell_task};
 
@@ -67,14 +68,13 @@ fn until_there(file: &Path, start: Instant) -> Result<f64, Trouble> {
 
 /// A bare mirror that does nothing but follow.
 struct Mirror {
-    folder: tempfile::TempDir,
+    folder: Folder,
     origin: String,
 }
 
 impl Mirror {
     fn new(stage: &Stage) -> Result<Self, Trouble> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Trouble::failed("make a folder", error))?;
+        let folder = Folder::new()?;
         let origin = stage.repository().path().display().to_string();
         let mirror = Self { folder, origin };
         mirror.git(&["init", "--quiet", "--bare"])?;

@@ -20,7 +20,7 @@ pub struct Feed {
 
 impl Feed {
     /// Opens it: whatever happens from now on is told.
-    pub(super) fn open(socket: &Path) -> Result<Self, Trouble> {
+    pub fn open(socket: &Path) -> Result<Self, Trouble> {
         let failed = |error| Trouble::failed("open the server's stream", error);
         let mut stream = UnixStream::connect(socket).map_err(failed)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
