@@ -41,6 +41,8 @@ use crate::world::{Steps, ThisHost, World};
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
 /// How long to wait before a connection that failed in itself is begun anew.
 const CONNECT_ANEW: Duration = Duration::from_secs(1);
+/// How long nothing has to happen before what waiting does not need is let go of.
+const REST_AFTER: Duration = Duration::from_secs(5);
 /// How long the last words may take when the agent stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -232,6 +234,8 @@ struct Agent<W: World, S> {
     /// What changed and has not been looked at.
     noticed: BTreeSet<StepIndex>,
     write_again: Instant,
+    /// When to rest, unless something happens before.
+    rest_at: Option<Instant>,
 }
 
 /// The session that there is now.
@@ -278,6 +282,7 @@ enum Happening {
     TimeToLook,
     TimeToWrite,
     Noticed(StepIndex),
+    TimeToRest,
 }
 
 impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
@@ -325,6 +330,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             watchable: Vec::new(),
             noticed: BTreeSet::new(),
             write_again: Instant::now() + WRITE_AGAIN,
+            rest_at: None,
         };
         agent.connect(Duration::ZERO);
         agent.watch_steps();
@@ -390,10 +396,14 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 Happening::TimeToLook
             }
             () = sleep_until(self.write_again), if store.is_behind() => Happening::TimeToWrite,
+            () = sleep_until(self.rest_at.unwrap_or(self.write_again)), if idle && self.rest_at.is_some() => {
+                Happening::TimeToRest
+            }
         }
     }
 
     fn handle(&mut self, happening: Happening) {
+        self.rest_at = Some(Instant::now() + REST_AFTER);
         match happening {
             Happening::ToldToEnd(Ending::Stop) => self.shut_down(),
             Happening::ToldToEnd(Ending::HandOver) => self.hand_over(),
@@ -408,6 +418,10 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 self.write_again = Instant::now() + WRITE_AGAIN;
             }
             Happening::Noticed(step) => drop(self.noticed.insert(step)),
+            Happening::TimeToRest => {
+                self.rest_at = None;
+                self.world.rest();
+            }
         }
         self.see_to_what_changed();
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub mod environment;
 pub mod files;
+pub mod memory;
 pub mod orphans;
 pub mod output;
 pub mod process;

@@ -19,7 +19,7 @@ use crate::agent::AgentConfig;
 use crate::executor::{Executors, LookAgain, Settings};
 use crate::host::environment::Environment;
 use crate::host::process::Stop;
-use crate::host::{Host, orphans, users};
+use crate::host::{Host, memory, orphans, users};
 use crate::state::processing::Applied;
 
 /// Everything outside of an agent.
@@ -42,6 +42,9 @@ pub trait World: Send + Sync + 'static {
 
     /// Ends what an agent that was killed has left running under `mark`; says how many commands.
     fn end_left_behind(&self, mark: &str) -> impl Future<Output = usize> + Send;
+
+    /// Lets go of what waiting does not need: nothing has been under way for a while.
+    fn rest(&self) {}
 
     /// Gets ready to run commands, which carry `mark` and end with `stop`.
     fn steps(&self, config: &AgentConfig, mark: &str, stop: Stop) -> Self::Steps;
@@ -150,6 +153,10 @@ impl World for ThisHost {
 
     async fn end_left_behind(&self, mark: &str) -> usize {
         orphans::end(mark).await
+    }
+
+    fn rest(&self) {
+        memory::give_back();
     }
 
     fn steps(&self, config: &AgentConfig, mark: &str, stop: Stop) -> Executors {

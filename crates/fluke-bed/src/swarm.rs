@@ -7,7 +7,7 @@
 //! # use fluke_bed::swarm::{Swarm, SwarmOptions, Trouble, SwarmError};
 //! # use fluke_model::verdict::Drift;
 //! # async fn story(target: fluke_wire::client::Target) -> Result<(), SwarmError> {
-//! let mut swarm = Swarm::new(SwarmOptions::to(target));
+//! let mut swarm = Swarm::new(SwarmOptions::to(target))?;
 //! swarm.join(10_000).await?;
 //! let expired = Drift::because("the certificate expired yesterday");
 //! swarm.trouble("web-eu-00000", "certs/shell.renew", Trouble::Drifted(expired)).await?;
@@ -19,16 +19,18 @@
 mod agent;
 mod member;
 mod scheme;
+mod timing;
+mod weather;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use fluke_model::id::{AgentName, Hash256, InstanceId, InvalidName};
+use fluke_model::id::{AgentName, CommitId, Hash256, InstanceId, InvalidName};
 use fluke_model::label::Labels;
 use fluke_model::snapshot::Snapshot;
-use fluke_wire::client::Target;
+use fluke_wire::client::{ConnectError, Prepared, Target};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -36,14 +38,17 @@ use tokio::time::{Instant, sleep};
 
 pub use member::Trouble;
 pub use scheme::{Shares, member};
+pub use timing::Timing;
+pub use weather::Weather;
 
 use agent::{Agent, Order};
 use member::Member;
 use scheme::Fate;
+use timing::Times;
 
 /// How many orders may wait for a member.
 const ORDERS: usize = 16;
-/// When nobody has got in for this long, nobody will.
+/// When nobody has got any further for this long, nobody will.
 const STUCK: Duration = Duration::from_secs(30);
 /// How often to look whether all have got in.
 const LOOK: Duration = Duration::from_millis(10);
@@ -59,14 +64,25 @@ pub struct SwarmOptions {
     pub at_once: usize,
     /// How many are not well from the start.
     pub shares: Shares,
+    /// How long a round of checks takes.
+    pub check_takes: Duration,
     /// How long the apply of a step takes.
     pub apply_takes: Duration,
+    /// How long a round of checks takes those that are slow: see [`Shares::slow`].
+    pub slow_takes: Duration,
 }
 
 impl SwarmOptions {
     /// To this server; everything else as usual.
     pub fn to(target: Target) -> Self {
-        Self { target, at_once: 64, shares: Shares::default(), apply_takes: Duration::ZERO }
+        Self {
+            target,
+            at_once: 64,
+            shares: Shares::default(),
+            check_takes: Duration::ZERO,
+            apply_takes: Duration::ZERO,
+            slow_takes: Duration::from_secs(5),
+        }
     }
 }
 
@@ -87,6 +103,20 @@ pub enum SwarmError {
         /// What the last one that was not let in was told.
         why: Option<String>,
     },
+    /// Some have not answered.
+    #[error(
+        "{answered} of {of} agents have answered to the commit, and for {} s nobody else did",
+        STUCK.as_secs()
+    )]
+    Unanswered {
+        /// How many have.
+        answered: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// The server's certificate cannot be checked.
+    #[error(transparent)]
+    Trust(#[from] ConnectError),
     /// Every agent is a descriptor.
     #[error(
         "{wanted} agents need {} file descriptors and this process may have {may}; \
@@ -125,14 +155,54 @@ pub struct Statistics {
     pub applies: u64,
 }
 
+/// How long the server, and the swarm itself, take for what. Times that members were told to take
+/// are among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timings {
+    /// From the first packet to the server's welcome.
+    pub join: Timing,
+    /// From a host that says that something changed to the server's asking what.
+    pub notice: Timing,
+    /// From a record of what was done to the server's having it.
+    pub record: Timing,
+    /// From the newest commit to the answers of those whom it concerns: from when the first of
+    /// them heard of it, or from [`Swarm::expects_a_commit`].
+    pub commit: Timing,
+    /// From the server's asking to the answer: how long the members themselves take.
+    pub answer: Timing,
+}
+
+/// Where times are noted.
+#[derive(Debug, Default)]
+struct Stopwatches {
+    join: Times,
+    notice: Times,
+    record: Times,
+    commit: Times,
+    answer: Times,
+}
+
+/// The newest commit that anybody heard of.
+#[derive(Debug, Default)]
+struct Round {
+    commit: Option<CommitId>,
+    began: Option<Instant>,
+    /// The next commit began then.
+    expected: Option<Instant>,
+}
+
 /// What members share.
 #[derive(Debug)]
 struct Shared {
-    target: Target,
+    target: Prepared,
+    check_takes: Duration,
+    slow_takes: Duration,
     apply_takes: Duration,
     doors: Semaphore,
     held: watch::Sender<bool>,
     counts: Counts,
+    stopwatches: Stopwatches,
+    round: Mutex<Round>,
     snapshots: Mutex<HashMap<Hash256, Weak<Snapshot>>>,
     why: Mutex<Option<String>>,
 }
@@ -157,6 +227,24 @@ impl Shared {
         known.insert(snapshot.hash(), Arc::downgrade(&snapshot));
         snapshot
     }
+
+    /// Somebody heard of a commit, maybe as the first of all.
+    fn hears_of(&self, commit: &CommitId) {
+        let mut round = lock(&self.round);
+        if round.commit.as_ref() != Some(commit) {
+            let began = round.expected.take().unwrap_or_else(Instant::now);
+            (round.commit, round.began) = (Some(commit.clone()), Some(began));
+            self.stopwatches.commit.forget();
+        }
+    }
+
+    /// Somebody answered who was told of a commit, if that is still the newest.
+    fn has_answered(&self, commit: &CommitId) {
+        let round = lock(&self.round);
+        if let Some(began) = round.began.filter(|_| round.commit.as_ref() == Some(commit)) {
+            self.stopwatches.commit.note(began.elapsed());
+        }
+    }
 }
 
 /// Many agents. Dropping it ends all of their sessions.
@@ -172,23 +260,27 @@ pub struct Swarm {
 
 impl Swarm {
     /// Nobody yet.
-    pub fn new(options: SwarmOptions) -> Self {
+    pub fn new(options: SwarmOptions) -> Result<Self, SwarmError> {
         let shared = Shared {
-            target: options.target,
+            target: Prepared::new(options.target)?,
+            check_takes: options.check_takes,
+            slow_takes: options.slow_takes,
             apply_takes: options.apply_takes,
             doors: Semaphore::new(options.at_once.max(1)),
             held: watch::Sender::new(false),
             counts: Counts::default(),
+            stopwatches: Stopwatches::default(),
+            round: Mutex::default(),
             snapshots: Mutex::default(),
             why: Mutex::default(),
         };
-        Self {
+        Ok(Self {
             shared: Arc::new(shared),
             shares: options.shares,
             made: 0,
             orders: BTreeMap::new(),
             agents: JoinSet::new(),
-        }
+        })
     }
 
     /// Adds members by the scheme, and waits until all are in. Says how long that took.
@@ -197,7 +289,7 @@ impl Swarm {
         let began = Instant::now();
         for number in self.made..self.made + count {
             let (name, labels) = scheme::member(number)?;
-            self.add(name, labels, Fate::of(number, self.shares))?;
+            self.add(name, labels, Fate::of(number, self.shares), self.shares.is_slow(number))?;
         }
         self.made += count;
         self.all_are_in().await?;
@@ -206,7 +298,7 @@ impl Swarm {
 
     /// Adds one with a name and labels of its own who is well, and waits until it is in.
     pub async fn join_as(&mut self, name: &str, labels: Labels) -> Result<(), SwarmError> {
-        self.add(AgentName::new(name)?, labels, Fate::Well)?;
+        self.add(AgentName::new(name)?, labels, Fate::Well, false)?;
         self.all_are_in().await
     }
 
@@ -217,7 +309,7 @@ impl Swarm {
         place: &str,
         trouble: Trouble,
     ) -> Result<(), SwarmError> {
-        self.order(name, Order::Suffer { place: place.to_owned(), trouble }).await
+        self.order(name, Order::Suffer(Box::new((place.to_owned(), trouble)))).await
     }
 
     /// Somebody puts a step right by hand.
@@ -233,6 +325,31 @@ impl Swarm {
     /// An agent that went away comes back.
     pub async fn come_back(&self, name: &str) -> Result<(), SwarmError> {
         self.order(name, Order::ComeBack).await
+    }
+
+    /// An agent's connection breaks without a word; it comes back by itself.
+    pub async fn breaks(&self, name: &str) -> Result<(), SwarmError> {
+        self.order(name, Order::Break).await
+    }
+
+    /// Lets it befall the swarm as it is now, until the future is dropped.
+    pub fn weather(&self, weather: Weather) -> impl Future<Output = ()> + use<> {
+        weather.blows_over(self.orders.values().cloned().collect())
+    }
+
+    /// [`Timings::commit`] of the next commit that anybody hears of counts from now.
+    pub fn expects_a_commit(&self) {
+        lock(&self.shared.round).expected = Some(Instant::now());
+        self.shared.stopwatches.commit.forget();
+    }
+
+    /// Waits until so many have answered to the newest commit, and says how long that took them.
+    pub async fn answers_to_commit(&self, of: u64) -> Result<Timing, SwarmError> {
+        let times = &self.shared.stopwatches.commit;
+        match self.gets_to(of, || times.count()).await {
+            Ok(()) => Ok(times.sum_up()),
+            Err(answered) => Err(SwarmError::Unanswered { answered, of }),
+        }
     }
 
     /// From now on, applies that began do not end.
@@ -258,7 +375,27 @@ impl Swarm {
         }
     }
 
-    fn add(&mut self, name: AgentName, labels: Labels, fate: Fate) -> Result<(), SwarmError> {
+    /// How long everything took so far.
+    pub fn timings(&self) -> Timings {
+        let Stopwatches { join, notice, record, commit, answer } = &self.shared.stopwatches;
+        let [join, notice, record, commit, answer] =
+            [join, notice, record, commit, answer].map(Times::sum_up);
+        Timings { join, notice, record, commit, answer }
+    }
+
+    /// Forgets how long everything took so far: what follows is measured by itself.
+    pub fn forgets_timings(&self) {
+        let Stopwatches { join, notice, record, commit, answer } = &self.shared.stopwatches;
+        [join, notice, record, commit, answer].into_iter().for_each(Times::forget);
+    }
+
+    fn add(
+        &mut self,
+        name: AgentName,
+        labels: Labels,
+        fate: Fate,
+        is_slow: bool,
+    ) -> Result<(), SwarmError> {
         if self.orders.contains_key(name.as_str()) {
             return Err(SwarmError::Taken(name.to_string()));
         }
@@ -270,6 +407,7 @@ impl Swarm {
             name,
             labels,
             member: Member::new(fate),
+            is_slow,
             shared: self.shared.clone(),
             orders: heard,
         };
@@ -283,19 +421,30 @@ impl Swarm {
         member.send(order).await.map_err(|_| unknown())
     }
 
-    async fn all_are_in(&self) -> Result<(), SwarmError> {
+    /// Waits until as many have a session as there are members.
+    pub async fn all_are_in(&self) -> Result<(), SwarmError> {
         let of = self.orders.len() as u64;
-        let (mut inside, mut since) = (0, Instant::now());
+        let connected = || self.statistics().connected;
+        self.gets_to(of, connected).await.map_err(|inside| SwarmError::Stuck {
+            inside,
+            of,
+            why: lock(&self.shared.why).clone(),
+        })
+    }
+
+    /// Waits until a count has come to `goal`; fails with where it got stuck.
+    async fn gets_to(&self, goal: u64, count: impl Fn() -> u64) -> Result<(), u64> {
+        let (mut reached, mut since) = (0, Instant::now());
         loop {
-            let now = self.statistics().connected;
-            if now >= of {
+            let now = count();
+            if now >= goal {
                 return Ok(());
             }
-            if now > inside {
-                (inside, since) = (now, Instant::now());
+            if now > reached {
+                (reached, since) = (now, Instant::now());
             }
             if since.elapsed() > STUCK {
-                return Err(SwarmError::Stuck { inside, of, why: lock(&self.shared.why).clone() });
+                return Err(reached);
             }
             sleep(LOOK).await;
         }

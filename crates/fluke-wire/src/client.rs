@@ -18,6 +18,7 @@ use fluke_model::secret::Secret;
 use futures_util::Stream;
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -62,6 +63,30 @@ pub struct Target {
     pub tls: ClientTls,
 }
 
+/// A target for whoever connects to it often: whom to trust is worked out once.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    target: Target,
+    /// None for `grpc://`.
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Prepared {
+    /// Reads the certificates; fails where [`connect`] would.
+    pub fn new(target: Target) -> Result<Self, ConnectError> {
+        let tls = match target.url.is_tls() {
+            true => Some(Arc::new(trust(&target)?)),
+            false => None,
+        };
+        Ok(Self { target, tls })
+    }
+
+    /// Opens a session, or tells within ten seconds why there is none.
+    pub async fn connect(&self, hello: Hello) -> Result<Session, ConnectError> {
+        open(&self.target, self.tls.clone(), hello, CONNECT_WITHIN).await
+    }
+}
+
 /// A stream that a server has welcomed. Dropping both halves ends it.
 #[derive(Debug)]
 pub struct Session {
@@ -84,6 +109,16 @@ pub async fn connect_within(
     hello: Hello,
     limit: Duration,
 ) -> Result<Session, ConnectError> {
+    open(target, None, hello, limit).await
+}
+
+/// Over TCP; `tls` is worked out from the target where it is not known yet.
+async fn open(
+    target: &Target,
+    tls: Option<Arc<ClientConfig>>,
+    hello: Hello,
+    limit: Duration,
+) -> Result<Session, ConnectError> {
     let deadline = Instant::now() + limit;
     let tcp = match timeout_at(deadline, open_tcp(&target.url)).await {
         Ok(opened) => opened,
@@ -92,7 +127,7 @@ pub async fn connect_within(
     let tcp = tcp
         .map_err(|source| ConnectError::Unreachable { address: target.url.authority(), source })?;
     let session = async {
-        match connect_over(tcp, target, hello).await {
+        match over(tcp, target, tls, hello).await {
             Err(ConnectError::Lost { address, .. })
                 if !target.url.is_tls() && speaks_tls(&target.url).await =>
             {
@@ -112,11 +147,24 @@ pub async fn connect_over(
     target: &Target,
     hello: Hello,
 ) -> Result<Session, ConnectError> {
+    over(io, target, None, hello).await
+}
+
+async fn over(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    target: &Target,
+    tls: Option<Arc<ClientConfig>>,
+    hello: Hello,
+) -> Result<Session, ConnectError> {
     let first = FirstBytes::default();
     if !target.url.is_tls() {
         return greet(Noting::new(io, first.clone()), first, target, hello).await;
     }
-    let io = speak_tls(io, target).await?;
+    let tls = match tls {
+        Some(tls) => tls,
+        None => Arc::new(trust(target)?),
+    };
+    let io = speak_tls(io, target, tls).await?;
     greet(Noting::new(io, first.clone()), first, target, hello).await
 }
 
@@ -147,14 +195,19 @@ async fn open_tcp(url: &ServerUrl) -> io::Result<TcpStream> {
 async fn speak_tls<T: AsyncRead + AsyncWrite + Unpin>(
     io: T,
     target: &Target,
+    config: Arc<ClientConfig>,
 ) -> Result<tokio_rustls::client::TlsStream<T>, ConnectError> {
     let address = target.url.authority();
     let distrust = |source| ConnectError::Tls { address: address.clone(), source };
-    let config = target.tls.config().map_err(distrust)?;
     let name = ServerName::try_from(target.url.host().to_owned())
         .map_err(|error| distrust(TlsProblem::Other(error.to_string())))?;
-    let handshake = TlsConnector::from(Arc::new(config)).connect(name, io).await;
+    let handshake = TlsConnector::from(config).connect(name, io).await;
     handshake.map_err(|error| ConnectError::of_handshake(address, HandshakeFailure::of(error)))
+}
+
+fn trust(target: &Target) -> Result<ClientConfig, ConnectError> {
+    let address = target.url.authority();
+    target.tls.config().map_err(|source| ConnectError::Tls { address, source })
 }
 
 /// Looks whether it was for lack of TLS that a server hung up without a word.

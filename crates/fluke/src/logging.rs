@@ -2,8 +2,11 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How much is logged, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,13 +51,14 @@ impl Level {
     ];
 
     /// Libraries say too much below `warn`; `RUST_LOG` has the last word.
-    fn filter(self) -> &'static str {
-        match self {
-            Self::Debug => "warn,fluke=debug",
-            Self::Info => "warn,fluke=info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+    fn filter(self) -> Targets {
+        let (libraries, ours) = match self {
+            Self::Debug => (LevelFilter::WARN, LevelFilter::DEBUG),
+            Self::Info => (LevelFilter::WARN, LevelFilter::INFO),
+            Self::Warn => (LevelFilter::WARN, LevelFilter::WARN),
+            Self::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
+        };
+        Targets::new().with_default(libraries).with_target("fluke", ours)
     }
 }
 
@@ -70,33 +74,51 @@ pub fn start(config: LogConfig) {
 
 /// Starts to log what goes wrong, but not what becomes of manifests: that is told otherwise.
 pub fn start_beside_narrator() {
-    start_with("warn,fluke_server::source=error", LogFormat::Text);
+    let filter = Level::Warn.filter().with_target("fluke_server::source", LevelFilter::ERROR);
+    start_with(filter, LogFormat::Text);
 }
 
-fn start_with(filter: &str, format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
+/// Filters know targets and levels, and nothing of what is within spans: that would take a regex
+/// engine along into every agent.
+fn start_with(filter: Targets, format: LogFormat) {
+    let filter = std::env::var("RUST_LOG").ok().and_then(|set| set.parse().ok()).unwrap_or(filter);
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    // Another logger that is there already is as good.
-    let _ = match format {
-        LogFormat::Json => logs.json().flatten_event(true).with_timer(SystemTime).try_init(),
+    let logs = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let logs = match format {
+        LogFormat::Json => logs.json().flatten_event(true).with_timer(SystemTime).boxed(),
         // The journal has its own clock.
         LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => {
-            logs.with_ansi(colours).without_time().try_init()
+            logs.with_ansi(colours).without_time().boxed()
         }
-        LogFormat::Text => logs.with_ansi(colours).with_timer(SystemTime).try_init(),
+        LogFormat::Text => logs.with_ansi(colours).with_timer(SystemTime).boxed(),
     };
+    // Another logger that is there already is as good.
+    let _ = Registry::default().with(logs.with_filter(filter)).try_init();
 }
 
 #[cfg(test)]
 mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+
     use super::*;
 
     #[test]
-    fn every_level_is_a_filter() {
+    fn at_every_level_our_own_lines_are_logged_and_libraries_only_when_they_complain() {
         for &(name, level) in Level::ALL {
-            let filter = EnvFilter::try_new(level.filter()).expect(name);
-            assert!(filter.to_string().contains(name) || level == Level::Warn, "{name}: {filter}");
+            let filter = level.filter();
+            let ours: LevelFilter = name.parse().expect(name);
+            let libraries = ours.min(LevelFilter::WARN);
+            for (target, most) in [("fluke_server::source", ours), ("h2::codec", libraries)] {
+                let logged = |at: &tracing::Level| filter.would_enable(target, at);
+                let all = [
+                    tracing::Level::ERROR,
+                    tracing::Level::WARN,
+                    tracing::Level::INFO,
+                    tracing::Level::DEBUG,
+                    tracing::Level::TRACE,
+                ];
+                assert!(all.iter().all(|at| logged(at) == (*at <= most)), "{name}, {target}");
+            }
         }
     }
 }

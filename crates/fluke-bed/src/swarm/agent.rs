@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use fluke_model::id::{AgentName, InstanceId, SessionId};
+use fluke_model::id::{AgentName, CommitId, InstanceId, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{Fact, Hello, NodeType, ToAgent, ToServer};
 use fluke_model::time::Timestamp;
-use fluke_wire::client::{Session, connect};
+use fluke_wire::client::Session;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::member::{Member, Trouble};
 use super::{Shared, lock};
@@ -22,8 +22,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What a story wants of a member.
 #[derive(Debug)]
 pub(super) enum Order {
-    Suffer { place: String, trouble: Trouble },
-    Recover { place: String },
+    Suffer(Box<(String, Trouble)>),
+    Recover {
+        place: String,
+    },
+    /// Something or other is no longer as it should be.
+    Drift,
+    /// The connection breaks.
+    Break,
     Leave,
     ComeBack,
 }
@@ -34,6 +40,7 @@ pub(super) struct Agent {
     pub(super) labels: Labels,
     pub(super) instance: InstanceId,
     pub(super) member: Member,
+    pub(super) is_slow: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) orders: mpsc::Receiver<Order>,
 }
@@ -98,8 +105,12 @@ impl Agent {
             previous,
         };
         let _door = self.shared.doors.acquire().await.ok()?;
-        match connect(&self.shared.target, hello).await {
-            Ok(session) => Some(session),
+        let began = Instant::now();
+        match self.shared.target.connect(hello).await {
+            Ok(session) => {
+                self.shared.stopwatches.join.note(began.elapsed());
+                Some(session)
+            }
             Err(error) => {
                 self.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
                 lock(&self.shared.why).replace(error.to_string());
@@ -115,73 +126,122 @@ impl Agent {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beats.reset();
         let mut waiting: VecDeque<_> = self.member.repeats().collect();
-        let mut is_working = false;
+        let mut open = Open::default();
+        // What is done before the first of those that wait is said.
         let shared = self.shared.clone();
-        let works = works(&shared);
+        let (mut is_working, mut is_done) = (false, false);
+        let works = works(&shared, Work::default());
         tokio::pin!(works);
         loop {
-            while !is_working && let Some(message) = waiting.pop_front() {
-                self.counts(&message);
-                is_working = begins_work(&message);
+            while !is_working && let Some(message) = waiting.front() {
+                if !is_done && let Some(work) = self.work_before(message) {
+                    works.set(self::works(&shared, work));
+                    is_working = true;
+                    break;
+                }
+                is_done = false;
+                let Some(message) = waiting.pop_front() else { break };
+                self.notes(&message, &mut open);
                 if outgoing.send(message).await.is_err() {
                     return End::Lost;
                 }
             }
             // All branches are cancel-safe; work goes on where it was.
             tokio::select! {
-                () = &mut works, if is_working => {
-                    is_working = false;
-                    works.set(self::works(&shared));
-                }
+                () = &mut works, if is_working => (is_working, is_done) = (false, true),
                 _ = beats.tick() => {
                     if outgoing.send(ToServer::Heartbeat).await.is_err() {
                         return End::Lost;
                     }
                 }
                 message = incoming.next() => match message {
-                    Ok(Some(message)) => waiting.extend(self.hears(message)),
+                    Ok(Some(message)) => waiting.extend(self.hears(message, &mut open)),
                     Ok(None) | Err(_) => return End::Lost,
                 },
                 order = self.orders.recv() => match order {
-                    Some(Order::Suffer { place, trouble }) => {
-                        waiting.extend(self.member.suffers(&place, trouble));
-                    }
-                    Some(Order::Recover { place }) => waiting.extend(self.member.recovers(&place)),
+                    Some(Order::Break) => return End::Lost,
                     Some(Order::Leave) => return End::Left,
-                    Some(Order::ComeBack) => {}
+                    Some(order) => waiting.extend(self.obeys(order)),
                     None => return End::SwarmIsGone,
                 },
             }
         }
     }
 
-    fn hears(&mut self, message: ToAgent) -> Vec<ToServer> {
+    fn hears(&mut self, message: ToAgent, open: &mut Open) -> Vec<ToServer> {
+        let stopwatches = &self.shared.stopwatches;
         let message = match message {
             ToAgent::Snapshot { commit, snapshot } => {
+                self.shared.hears_of(&commit);
+                open.commit = Some(commit.clone());
                 ToAgent::Snapshot { commit, snapshot: self.shared.share(snapshot) }
+            }
+            message @ ToAgent::Check { .. } => {
+                open.noticed
+                    .take()
+                    .into_iter()
+                    .for_each(|at| stopwatches.notice.note(at.elapsed()));
+                open.asked = Some(Instant::now());
+                message
+            }
+            message @ ToAgent::Ack { .. } => {
+                open.recorded
+                    .take()
+                    .into_iter()
+                    .for_each(|at| stopwatches.record.note(at.elapsed()));
+                message
             }
             other => other,
         };
         self.member.hears(message, Timestamp::from(SystemTime::now()))
     }
 
-    fn counts(&self, message: &ToServer) {
-        let counter = match message {
-            ToServer::Checked(_) => &self.shared.counts.checks,
-            ToServer::Finished { .. } => &self.shared.counts.applies,
-            _ => return,
+    /// Something is about to be said.
+    fn notes(&self, message: &ToServer, open: &mut Open) {
+        let Shared { counts, stopwatches, .. } = &*self.shared;
+        match message {
+            ToServer::Checked(_) => {
+                counts.checks.fetch_add(1, Ordering::Relaxed);
+                open.asked.take().into_iter().for_each(|at| stopwatches.answer.note(at.elapsed()));
+                open.commit.take().into_iter().for_each(|commit| self.shared.has_answered(&commit));
+            }
+            ToServer::Finished { .. } => drop(counts.applies.fetch_add(1, Ordering::Relaxed)),
+            ToServer::LookAgain { .. } => drop(open.noticed.get_or_insert_with(Instant::now)),
+            ToServer::Record(_) => drop(open.recorded.get_or_insert_with(Instant::now)),
+            _ => {}
+        }
+    }
+
+    /// What has to be done until a message can be said, if it takes any time.
+    fn work_before(&self, message: &ToServer) -> Option<Work> {
+        let shared = &self.shared;
+        let work = match message {
+            ToServer::Checked(_) if self.is_slow => Work::of(shared.slow_takes),
+            ToServer::Checked(_) => Work::of(shared.check_takes),
+            ToServer::Record(record) if matches!(record.fact, Fact::Ended { .. }) => {
+                Work { takes: shared.apply_takes, is_held: *shared.held.borrow() }
+            }
+            _ => return None,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        (work != Work::default()).then_some(work)
+    }
+
+    /// What an order gives rise to that is not about the connection.
+    fn obeys(&mut self, order: Order) -> Option<ToServer> {
+        match order {
+            Order::Suffer(what) => self.member.suffers(&what.0, what.1),
+            Order::Recover { place } => self.member.recovers(&place),
+            Order::Drift => self.member.drifts(self.instance.0),
+            Order::Break | Order::Leave | Order::ComeBack => None,
+        }
     }
 
     /// What happens to the host while its agent is away is noticed when it is back.
     async fn is_called_back(&mut self) -> bool {
         while let Some(order) = self.orders.recv().await {
             match order {
-                Order::Suffer { place, trouble } => drop(self.member.suffers(&place, trouble)),
-                Order::Recover { place } => drop(self.member.recovers(&place)),
-                Order::Leave => {}
                 Order::ComeBack => return true,
+                order => drop(self.obeys(order)),
             }
         }
         false
@@ -192,14 +252,34 @@ impl Agent {
     }
 }
 
-/// Between the beginning of an apply and its end is the work.
-fn begins_work(message: &ToServer) -> bool {
-    matches!(message, ToServer::Record(record) if matches!(record.fact, Fact::Began { .. }))
+/// What was said or heard and has no answer yet, and since when.
+#[derive(Default)]
+struct Open {
+    asked: Option<Instant>,
+    noticed: Option<Instant>,
+    recorded: Option<Instant>,
+    /// It was told of this commit, and has not answered for it.
+    commit: Option<CommitId>,
 }
 
-/// Takes the time of one apply, and longer while the swarm is held.
-async fn works(shared: &Shared) {
-    sleep(shared.apply_takes).await;
-    // Cannot be closed: the sender is beside it.
-    let _ = shared.held.subscribe().wait_for(|held| !held).await;
+/// What a member is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Work {
+    takes: Duration,
+    /// It does not end while the swarm is held.
+    is_held: bool,
+}
+
+impl Work {
+    fn of(takes: Duration) -> Self {
+        Self { takes, is_held: false }
+    }
+}
+
+async fn works(shared: &Shared, work: Work) {
+    sleep(work.takes).await;
+    if work.is_held {
+        // Cannot be closed: the sender is beside it.
+        let _ = shared.held.subscribe().wait_for(|held| !held).await;
+    }
 }

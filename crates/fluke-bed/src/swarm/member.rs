@@ -109,6 +109,23 @@ impl Member {
         self.looks_again(place)
     }
 
+    /// One more step that the server puts right by itself is no longer so, if there is one; the
+    /// agent notices.
+    pub(super) fn drifts(&mut self, where_to: u64) -> Option<ToServer> {
+        let held = self.held.as_ref()?;
+        let count = held.snapshot.step_count() as u64;
+        let first = where_to.wrapping_add(self.records);
+        let places = (0..count).filter_map(|on| {
+            let index = StepIndex((first.wrapping_add(on) % count) as u32);
+            let (task, step) = held.snapshot.step(index)?;
+            let task = &held.snapshot.tasks()[task];
+            task.policy.remediates().then(|| place(task, step))
+        });
+        let mut places = places.filter(|place| !self.troubles.contains_key(place));
+        let place = places.next()?;
+        self.suffers(&place, Trouble::Drifted(Drift::because("somebody changed it by hand")))
+    }
+
     /// Somebody put it right by hand; the agent notices.
     pub(super) fn recovers(&mut self, place: &str) -> Option<ToServer> {
         self.troubles.remove(place)?;

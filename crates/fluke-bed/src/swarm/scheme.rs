@@ -15,17 +15,24 @@ pub struct Shares {
     pub drifted: u32,
     /// Cannot tell of a step.
     pub failed: u32,
+    /// Take their time for every check.
+    pub slow: u32,
 }
 
 impl Default for Shares {
     fn default() -> Self {
-        Self { drifted: 10, failed: 2 }
+        Self { drifted: 10, failed: 2, slow: 0 }
     }
 }
 
 impl Shares {
     /// Everybody is well.
-    pub const NONE: Self = Self { drifted: 0, failed: 0 };
+    pub const NONE: Self = Self { drifted: 0, failed: 0, slow: 0 };
+
+    /// Whether the `number`th member is slow; whether it is well is another matter.
+    pub(super) fn is_slow(self, number: u32) -> bool {
+        number.wrapping_mul(617) % 1000 < self.slow
+    }
 }
 
 /// How a member is from the start.
@@ -76,10 +83,11 @@ mod tests {
 
     #[test]
     fn every_thousand_has_its_share_of_trouble() {
-        let shares = Shares::default();
+        let shares = Shares { slow: 50, ..Shares::default() };
         let fates: Vec<_> = (0..10_000).map(|number| Fate::of(number, shares)).collect();
         let count = |fate| fates.iter().filter(|is| **is == fate).count();
         assert_eq!((count(Fate::Drifted), count(Fate::Failed)), (100, 20));
+        assert_eq!((0..10_000).filter(|number| shares.is_slow(*number)).count(), 500);
         assert!((0..1000).all(|number| Fate::of(number, Shares::NONE) == Fate::Well));
     }
 }

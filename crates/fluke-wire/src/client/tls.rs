@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use fluke_model::id::Hash256;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -142,6 +142,8 @@ impl ClientTls {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
+        // An agent has one connection for as long as it lives, and servers give out no tickets.
+        config.resumption = Resumption::disabled();
         Ok(config)
     }
 

@@ -81,7 +81,8 @@ impl Crowd {
             repository.path().display().to_string()
         );
         let server = ServerProgram::start(folder.path(), &body, &[]);
-        let mut swarm = Swarm::new(SwarmOptions::to(target(&server.grpc)));
+        let swarm = Swarm::new(SwarmOptions::to(target(&server.grpc)));
+        let mut swarm = swarm.expect("the server is trusted");
         match swarm.join(MANY).await {
             Err(error @ SwarmError::TooFewFiles { .. }) => {
                 skip(&error.to_string());

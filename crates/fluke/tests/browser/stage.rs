@@ -116,6 +116,7 @@ impl Stage {
             shares: Shares::NONE,
             ..SwarmOptions::to(target(fleet.server().grpc))
         });
+        let swarm = swarm.expect("the server is trusted");
         Self { fleet, swarm }
     }
 

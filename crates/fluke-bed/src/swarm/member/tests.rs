@@ -120,3 +120,15 @@ fn what_is_about_another_snapshot_is_not_answered() {
     };
     assert_eq!(member.hears(message, NOW), []);
 }
+
+#[test]
+fn it_drifts_where_the_server_puts_it_right_and_only_once_at_a_place() {
+    for where_to in [0, 1, 7] {
+        let (mut member, snapshot) = member(Fate::Well);
+        let steps = vec![StepIndex(0)];
+        let again = Some(ToServer::LookAgain { snapshot: snapshot.hash(), steps });
+        assert_eq!(member.drifts(where_to), again, "app is put right, certs waits for people");
+        assert_eq!(member.drifts(where_to), None);
+    }
+    assert_eq!(Member::new(Fate::Well).drifts(0), None, "it should be nothing yet");
+}

@@ -1,17 +1,15 @@
 //! `cargo bed`: hosts to play with, and the image that stories' hosts boot from.
 
+mod swarm;
+
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use fluke_bed::network::GATEWAY;
 use fluke_bed::site::{Power, Site, SiteError};
-use fluke_bed::swarm::{Statistics, Swarm, SwarmError, SwarmOptions};
 use fluke_bed::{image, machine};
-use fluke_model::secret::Secret;
-use fluke_wire::client::{ClientTls, ServerUrl, Target};
 
 /// A fleet of real hosts on this machine, each with its own systemd, address and disk.
 #[derive(Parser)]
@@ -95,24 +93,8 @@ enum Verb {
         /// Which host.
         host: String,
     },
-    /// Lets many simulated hosts join a server, and keeps them there until it is interrupted.
-    Swarm {
-        /// How many.
-        #[arg(default_value_t = 1000)]
-        count: u32,
-        /// The server.
-        #[arg(long, default_value = "grpc://127.0.0.1:7070")]
-        url: ServerUrl,
-        /// What lets agents in.
-        #[arg(long, env = "FLUKE_TOKEN", hide_env_values = true)]
-        token: String,
-        /// The certificate of the server's CA, where it is not a public one.
-        #[arg(long)]
-        ca_file: Option<PathBuf>,
-        /// How many may be on their way in at the same time.
-        #[arg(long, default_value_t = 64)]
-        at_once: usize,
-    },
+    /// Puts a server under the load of thousands of simulated hosts, and tells how it bears it.
+    Swarm(swarm::Args),
     /// Installs what is missing and builds the image of the hosts, unless it is there.
     Image {
         /// Builds it anew.
@@ -183,13 +165,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         }
         Verb::Freeze { host } => site()?.freeze(host)?,
         Verb::Thaw { host } => site()?.thaw(host)?,
-        Verb::Swarm { count, url, token, ca_file, at_once } => {
-            let ca_pem = ca_file.as_ref().map(std::fs::read).transpose()?;
-            let tls = ClientTls { ca_pem, ..ClientTls::default() };
-            let target = Target { url: url.clone(), token: Secret::new(token), tls };
-            let options = SwarmOptions { at_once: *at_once, ..SwarmOptions::to(target) };
-            tokio::runtime::Runtime::new()?.block_on(swarm(*count, options))?;
-        }
+        Verb::Swarm(args) => swarm::run(args)?,
         Verb::Image { force } => prepare(*force)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -250,30 +226,6 @@ fn list() -> Result<(), SiteError> {
         }
     }
     Ok(())
-}
-
-/// Says how it fares whenever that has changed.
-async fn swarm(count: u32, options: SwarmOptions) -> Result<(), SwarmError> {
-    let mut swarm = Swarm::new(options);
-    let took = swarm.join(count).await?;
-    say(&format!("{count} agents joined in {:.1} s; Ctrl-C ends it", took.as_secs_f32()));
-    let mut said = None;
-    let mut rounds = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-            _ = rounds.tick() => {}
-        }
-        let now = swarm.statistics();
-        if said != Some(now) {
-            let Statistics { connected, sessions, refused, checks, applies } = now;
-            say(&format!(
-                "{connected} connected  {sessions} sessions  {refused} refused  \
-                 {checks} checks  {applies} applies"
-            ));
-            said = Some(now);
-        }
-    }
 }
 
 /// With the terminal, if there is one.

@@ -1,0 +1,145 @@
+//! Work of a given size, in a process of its own, so that its instructions can be counted.
+
+use std::sync::Arc;
+
+use fluke_manifest::tree::MemoryTree;
+use fluke_model::event::{Event, EventId, EventKind};
+use fluke_model::id::{AgentName, TaskName};
+use fluke_model::label::Labels;
+use fluke_model::policy::Policy;
+use fluke_model::snapshot::Compiler;
+use fluke_model::time::Timestamp;
+use fluke_server::events::EventStore;
+use fluke_server::events::memory::{MemoryBounds, MemoryStore};
+
+use crate::estate::{Estate, loader};
+use crate::row::Trouble;
+
+/// What there is more or less of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Tasks of one step, each in a file of its own.
+    Task,
+    /// Steps of ten tasks.
+    Step,
+    /// Hosts that snapshots are made for, of a hundred tasks.
+    Agent,
+    /// Events that are recorded.
+    Event,
+    /// Tasks of ten steps for a thousand hosts, as a large repository has them.
+    Estate,
+}
+
+impl Kind {
+    /// What one more of costs the same as the one before.
+    pub const GROWING: [Self; 4] = [Self::Agent, Self::Task, Self::Step, Self::Event];
+
+    /// As the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Step => "step",
+            Self::Agent => "agent",
+            Self::Event => "event",
+            Self::Estate => "estate",
+        }
+    }
+
+    /// How many make a measurement that takes seconds under callgrind.
+    pub fn usual(self) -> usize {
+        match self {
+            Self::Task | Self::Step => 1000,
+            Self::Agent => 2000,
+            Self::Event => 20_000,
+            Self::Estate => 10_000,
+        }
+    }
+
+    /// Does it.
+    pub fn run(self, count: usize) -> Result<(), Trouble> {
+        match self {
+            Self::Task => compile(count, 1).map(drop),
+            // A task has a step at least.
+            Self::Step => compile(10, 1 + count / 10).map(drop),
+            Self::Agent => snapshots(count),
+            Self::Event => record(count),
+            Self::Estate => compiled(&MemoryTree::new(Estate::new(count).files())).map(drop),
+        }
+    }
+}
+
+fn compile(tasks: usize, steps: usize) -> Result<Compiler, Trouble> {
+    let file = |task: usize| {
+        let step = |step: usize| {
+            format!(
+                "  shell \"s{step}\" {{\n    check   = \"test -f /{task}/{step}\"\n    command = \"touch /{task}/{step}\"\n  }}\n"
+            )
+        };
+        let steps: String = (0..steps).map(step).collect();
+        let text = format!(
+            "task \"t{task}\" {{\n  selector {{\n    match_labels = {{ n = \"{}\" }}\n  }}\n{steps}}}\n",
+            task % 10
+        );
+        (format!("t{task}.fluke.hcl"), text)
+    };
+    compiled(&MemoryTree::new((0..tasks).map(file)))
+}
+
+fn compiled(tree: &MemoryTree) -> Result<Compiler, Trouble> {
+    let loaded = loader()?.load(tree);
+    let model = loaded.model.ok_or_else(|| Trouble::failed("compile", "it is not valid"))?;
+    Ok(Compiler::new(&model, Policy::Remediate))
+}
+
+fn snapshots(hosts: usize) -> Result<(), Trouble> {
+    let compiler = compile(100, 10)?;
+    for host in 0..hosts {
+        let pairs = [format!("n={}", host % 10), format!("host=h{host}")];
+        let pairs: Result<_, _> = pairs.iter().map(|pair| Labels::parse_pair(pair)).collect();
+        let labels = Labels(pairs.map_err(|error| Trouble::failed("make labels", error))?);
+        std::hint::black_box(compiler.snapshot(&labels));
+    }
+    Ok(())
+}
+
+fn record(events: usize) -> Result<(), Trouble> {
+    let failed = |error: &dyn std::fmt::Display| Trouble::failed("record events", error);
+    let store = MemoryStore::new(MemoryBounds::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.map_err(|error| failed(&error))?;
+    let ids: Vec<u64> = (1..=events as u64).collect();
+    for batch in ids.chunks(100) {
+        let batch: Result<Vec<_>, _> = batch.iter().map(|id| event(*id)).collect();
+        let batch = batch?;
+        runtime.block_on(store.append(&batch)).map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+/// An event as a busy server has them, of one of a hundred agents.
+pub fn event(id: u64) -> Result<Arc<Event>, Trouble> {
+    let failed = |error: &dyn std::fmt::Display| Trouble::failed("make an event", error);
+    let mut event = Event::new(EventKind::ApplyFinished, Timestamp(id));
+    event.id = EventId(1_763_000_000_000_000 + id);
+    let agent = AgentName::new(format!("web-{}", id % 100)).map_err(|error| failed(&error))?;
+    event.agent = Some(agent);
+    event.task = Some(TaskName::new("certs").map_err(|error| failed(&error))?);
+    event.output = Some("renewed certificate for www.example.com; reloading the proxy\n".into());
+    Ok(Arc::new(event))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_can_be_named_and_done() {
+        for kind in Kind::value_variants().iter().copied() {
+            assert_eq!(Kind::from_str(kind.name(), false), Ok(kind));
+            kind.run(0).expect("nothing");
+            kind.run(20).expect("some");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! `cargo xtask`: what is done with the repository besides building it.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program prints")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use fluke_bench::baseline::Baseline;
+use fluke_bench::command::ran;
+use fluke_bench::floor::work::Kind;
+use fluke_bench::machine::{self, Machine};
+use fluke_bench::profile::{Profile, Scene};
+use fluke_bench::record::{Record, RowRecord};
+use fluke_bench::row::{Bench, Row, Trouble, Turn};
+use fluke_bench::{floor, peers, report, root, rows, table};
+
+/// How often quick mode measures what seems worse before it believes it.
+const ATTEMPTS: usize = 4;
+
+/// What is done with the repository besides building it.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measures what is promised, each figure beside a floor or a peer.
+    Bench(BenchArguments),
+    /// Counts instructions by function, under callgrind, and keeps the result beside the report.
+    Profile {
+        /// Only these.
+        scenes: Vec<Scene>,
+    },
+    /// A floor that needs a process of its own; rows start it.
+    #[command(subcommand, hide = true)]
+    Floor(Floor),
+}
+
+#[derive(Args)]
+struct BenchArguments {
+    /// Only compares ratios with the committed baseline; fails if one got worse than its margin.
+    #[arg(long)]
+    quick: bool,
+    /// With --quick: writes the ratios of now into the baseline.
+    #[arg(long, requires = "quick")]
+    bless: bool,
+    /// Only these rows; also those that run on request alone.
+    #[arg(long, value_name = "ROW", num_args = 1..)]
+    only: Vec<String>,
+    /// Names the rows, and measures nothing.
+    #[arg(long)]
+    list: bool,
+    /// Writes what was found to a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Has others do the same work: those that are installed.
+    #[arg(long)]
+    peers: bool,
+    /// Installs those that are missing, Python's into target/, Debian's by apt; implies --peers.
+    #[arg(long)]
+    install_peers: bool,
+    /// Writes the page of the book; rows that are not measured now stay as they were.
+    #[arg(long, conflicts_with = "quick")]
+    report: bool,
+    /// With --report: measures nothing, and writes the page from what was kept.
+    #[arg(long, requires = "report", conflicts_with_all = ["only", "peers", "install_peers"])]
+    again: bool,
+}
+
+#[derive(Subcommand)]
+enum Floor {
+    /// Spawns `sh -c LINE` and waits for it, so many times.
+    Spawn {
+        /// How many times.
+        times: usize,
+        /// What the shell is told.
+        line: String,
+    },
+    /// Asks systemd for so many units in one call.
+    Bus {
+        /// How many.
+        units: usize,
+    },
+    /// Connects to a server with nothing around it, and stays.
+    Client {
+        /// The server's address.
+        url: String,
+        /// What lets it in.
+        token: String,
+        /// Whom to trust.
+        ca_file: PathBuf,
+        /// What it calls itself.
+        name: String,
+    },
+    /// Does work of a given size, for its instructions to be counted.
+    Work {
+        /// Which work.
+        kind: Kind,
+        /// How much of it.
+        count: usize,
+    },
+}
+
+impl Floor {
+    fn run(self) -> Result<(), Trouble> {
+        let print = |seconds: f64| println!("{seconds}");
+        match self {
+            Self::Spawn { times, line } => floor::spawn(times, &line).map(print),
+            Self::Bus { units } => floor::bus::ask(units).map(print),
+            Self::Client { url, token, ca_file, name } => {
+                floor::client::stay(&url, &token, &ca_file, &name)
+            }
+            Self::Work { kind, count } => kind.run(count),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    // What rows use of the server warns as the server does.
+    let level = tracing_subscriber::filter::LevelFilter::WARN;
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    let done = match Cli::parse().task {
+        Task::Bench(arguments) => bench(&arguments),
+        Task::Profile { scenes } => profile(&scenes),
+        Task::Floor(floor) => floor.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("xtask: {trouble}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(arguments: &BenchArguments) -> Result<(), Trouble> {
+    if arguments.list {
+        rows::ALL.iter().for_each(list);
+        return Ok(());
+    }
+    if arguments.again {
+        return write_report(&Record::read(&kept())?);
+    }
+    let rows = rows::chosen(&arguments.only).map_err(Trouble::NotRun)?;
+    if arguments.install_peers {
+        peers::install()?;
+    }
+    let bench = prepared(arguments.quick)?;
+    if arguments.quick {
+        return quick(&bench, arguments);
+    }
+    let mut record = measured(&bench, &rows);
+    if arguments.peers || arguments.install_peers {
+        record.peers = peers::measure(&bench, |what| eprintln!("measuring {what} …"));
+    }
+    print!("{}", table::render(&record));
+    if let Some(path) = &arguments.json {
+        record.write(path)?;
+    }
+    if arguments.report {
+        let ids: Vec<_> = rows::ALL.iter().map(|row| row.id).collect();
+        let whole = match Record::read(&kept()) {
+            Ok(earlier) => record.clone().completed(earlier, &ids),
+            Err(_) => record.clone(),
+        };
+        whole.write(&kept())?;
+        write_report(&whole)?;
+    }
+    match record.failed().as_slice() {
+        [] => Ok(()),
+        failed => {
+            Err(Trouble::failed("measure everything", format!("failed: {}", failed.join(", "))))
+        }
+    }
+}
+
+fn list(row: &Row) {
+    let turn = if row.turn == Turn::OnRequest { " (only on request)" } else { "" };
+    println!("{:<12} {}: {}{turn}", row.id, row.what, row.reach);
+}
+
+/// Builds the program that is measured.
+fn prepared(quick: bool) -> Result<Bench, Trouble> {
+    Ok(Bench { quick, ..built("release", &["fluke"])? })
+}
+
+/// Builds packages, and says where the programs are.
+fn built(profile: &str, packages: &[&str]) -> Result<Bench, Trouble> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let own = std::env::current_exe().map_err(|error| Trouble::failed("find myself", error))?;
+    let target = own.parent().and_then(Path::parent).unwrap_or(Path::new("target"));
+    let mut build = Command::new(cargo);
+    build.args(["build", "--locked", "--quiet", "--profile", profile]);
+    build.args(packages.iter().flat_map(|package| ["--package", package]));
+    ran(build.arg("--target-dir").arg(target).current_dir(root()))?;
+    let place = target.join(profile);
+    Ok(Bench { program: place.join("fluke"), own: place.join("xtask"), quick: false })
+}
+
+fn baseline_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.json")
+}
+
+/// What the report is made of.
+fn kept() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("report/record.json")
+}
+
+fn profile_file(scene: Scene) -> PathBuf {
+    kept().with_file_name(format!("profile-{}.json", scene.name()))
+}
+
+/// Writes the page of the book.
+fn write_report(record: &Record) -> Result<(), Trouble> {
+    let failed = |error| Trouble::failed("write the report", error);
+    let prose = std::fs::read_to_string(kept().with_file_name("notes.md")).map_err(failed)?;
+    let read = |scene: &Scene| {
+        let text = std::fs::read(profile_file(*scene)).ok()?;
+        serde_json::from_slice::<Profile>(&text).ok()
+    };
+    let profiles: Vec<_> = Scene::ALL.iter().filter_map(read).collect();
+    let page = report::render(record, &prose, &profiles);
+    std::fs::write(root().join("docs/src/reference/benchmarks.md"), page).map_err(failed)
+}
+
+fn profile(scenes: &[Scene]) -> Result<(), Trouble> {
+    let bench = built("profiling", &["fluke", "fluke-bench"])?;
+    let scenes = if scenes.is_empty() { &Scene::ALL } else { scenes };
+    for scene in scenes {
+        eprintln!("profiling {} …", scene.name());
+        let profile = scene.profile(&bench)?;
+        println!("{}: {:.0} instructions", profile.what, profile.total);
+        profile.top.iter().for_each(|line| println!("{:>5.1} %  {}", line.percent, line.function));
+        let failed = |error: &dyn std::fmt::Display| Trouble::failed("keep a profile", error);
+        let text = serde_json::to_string_pretty(&profile).map_err(|error| failed(&error))?;
+        std::fs::write(profile_file(*scene), text + "\n").map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+fn measured(bench: &Bench, rows: &[&Row]) -> Record {
+    let rows = rows.iter().map(|row| {
+        eprintln!("measuring {} …", row.id);
+        let measured = catch_unwind(AssertUnwindSafe(|| (row.measure)(bench)));
+        let panicked =
+            |_| Err(Trouble::failed(format!("measure {}", row.id), "it panicked; see above"));
+        RowRecord::of(row, measured.unwrap_or_else(panicked))
+    });
+    Record {
+        rows: rows.collect(),
+        machine: Machine::here(),
+        date: machine::now(),
+        commit: machine::commit(),
+        peers: Vec::new(),
+    }
+}
+
+/// Measures what the baseline knows. What seems worse is measured again, and the best rounds of all
+/// count: other work on the machine makes single rounds slow, never fast.
+fn quick(bench: &Bench, arguments: &BenchArguments) -> Result<(), Trouble> {
+    let whole = Baseline::read(&baseline_file())?;
+    let baseline = match arguments.only.is_empty() {
+        true => whole.clone(),
+        false => whole.clone().of(&arguments.only),
+    };
+    let chosen = |ids: &[String]| rows::chosen(ids).map_err(Trouble::NotRun);
+    let ids: Vec<_> = baseline.rows().into_iter().map(str::to_string).collect();
+    let mut record = measured(bench, &chosen(&ids)?);
+    for _ in 1..ATTEMPTS {
+        let worse = baseline.worse(&record);
+        let mut again: Vec<_> = worse.iter().map(|worse| worse.row().to_string()).collect();
+        again.dedup();
+        if again.is_empty() {
+            break;
+        }
+        eprintln!("worse than the baseline, measuring again: {}", again.join(", "));
+        record = record.again(measured(bench, &chosen(&again)?));
+    }
+    print!("{}", table::render(&record));
+    if let Some(path) = &arguments.json {
+        record.write(path)?;
+    }
+    if arguments.bless {
+        return whole.renewed(&record).write(&baseline_file());
+    }
+    let worse = baseline.worse(&record);
+    if worse.is_empty() {
+        println!("no ratio got worse than the baseline allows");
+        return Ok(());
+    }
+    let lines: Vec<_> = worse.iter().map(|worse| format!("\n  {worse}")).collect();
+    Err(Trouble::failed("stay as fast as the baseline", lines.concat()))
+}

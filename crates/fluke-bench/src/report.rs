@@ -1,0 +1,135 @@
+//! The page of the book that says what was measured: made of a record and of prose that somebody
+//! wrote. Pure.
+
+use std::fmt::Write as _;
+
+use crate::figure::Figure;
+use crate::peers::PeerFigure;
+use crate::profile::Profile;
+use crate::record::{Outcome, Record, RowRecord};
+
+/// The page. `prose` goes in as it is: what is missed and why, what the next limit is.
+pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
+    let mut page = format!(
+        "# Benchmarks\n\n\
+         <!-- Made by `cargo xtask bench --report`. To change prose, edit \
+         crates/fluke-bench/report/notes.md. -->\n\n\
+         Every figure stands beside a floor or a peer that was measured in turn with it, in the \
+         same run: medians, and in parentheses what nine of ten rounds lie between. Run them \
+         yourself: `cargo xtask bench`; [CONTRIBUTING.md]\
+         (https://github.com/fluke/fluke/blob/main/CONTRIBUTING.md#benchmarks) says how.\n\n\
+         **Machine:** {}. **Commit:** `{}`. **Date:** {}.\n\n",
+        record.machine, record.commit, record.date
+    );
+    page += "## Promised and measured\n\n";
+    page += "| | what | ours | beside it | ratio | to reach | |\n|---|---|---|---|---|---|---|\n";
+    record.rows.iter().for_each(|row| page += &lines(row));
+    page += &format!("\n{}\n", prose.trim());
+    if !record.peers.is_empty() {
+        page += &peers(&record.peers);
+    }
+    profiles.iter().for_each(|profile| page += &section(profile));
+    page += "\n## How each is measured\n\n";
+    for row in &record.rows {
+        let _ = writeln!(page, "- **{}**: {}", row.id, row.how);
+    }
+    page
+}
+
+fn lines(row: &RowRecord) -> String {
+    let bare = |words: &str| {
+        let reach = row.reach.replace('|', "\\|");
+        format!("| `{}` | {} | | | | {reach} | {words} |\n", row.id, row.what)
+    };
+    match &row.outcome {
+        Outcome::NotRun(why) => bare(why),
+        Outcome::Failed(why) => bare(&format!("**failed:** {why}")),
+        Outcome::Figures(figures) => {
+            figures.iter().map(|figure| line(row, figure) + "\n").collect()
+        }
+    }
+}
+
+fn line(row: &RowRecord, figure: &Figure) -> String {
+    let shown = |it: &crate::statistics::Summary| {
+        let show = |value| figure.unit.show(value);
+        match it.low == it.high {
+            true => show(it.median),
+            false => format!("{} ({} – {})", show(it.median), show(it.low), show(it.high)),
+        }
+    };
+    let beside = figure.beside.as_ref();
+    let beside = beside.map(|beside| format!("{}: {}", beside.what, shown(&beside.measured)));
+    let ratio = figure.ratio().map(|ratio| format!("{ratio:.2} ×"));
+    format!(
+        "| `{}.{}` | {} | {} | {} | {} | {} | {} |",
+        row.id,
+        figure.id,
+        row.what,
+        shown(&figure.ours),
+        beside.unwrap_or_default(),
+        ratio.unwrap_or_default(),
+        figure.reach(),
+        figure.verdict()
+    )
+}
+
+/// Everybody beside everybody: a line for each peer, a column for each work.
+fn peers(figures: &[PeerFigure]) -> String {
+    let mut works: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for figure in figures {
+        if !works.contains(&&*figure.work) {
+            works.push(&figure.work);
+        }
+        if !names.contains(&&*figure.peer) {
+            names.push(&figure.peer);
+        }
+    }
+    let of = |name: &str, work: &str| {
+        figures.iter().find(|figure| figure.peer == name && figure.work == work)
+    };
+    let ours = |work: &str| names.first().and_then(|name| of(name, work)?.measured);
+    let mut text = String::from(
+        "\n## Others, at the same work\n\nSeconds for one run on a host that is its own server where \
+         there is one, warm; fluke's are from the server's order to the server's knowing, over TLS. \
+         In parentheses: how many times fluke's.\n\n| |",
+    );
+    works.iter().for_each(|work| text += &format!(" {work} |"));
+    text += &format!("\n|---|{}\n", "---|".repeat(works.len()));
+    for name in &names {
+        text += &format!("| {name} |");
+        for work in &works {
+            let cell = of(name, work).map_or(String::new(), |figure| cell(figure, ours(work)));
+            text += &format!(" {cell} |");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn cell(figure: &PeerFigure, ours: Option<crate::statistics::Summary>) -> String {
+    let Some(measured) = figure.measured else { return figure.note.clone() };
+    let shown = crate::figure::Unit::Seconds.show(measured.median);
+    let times = ours.and_then(|ours| crate::statistics::ratio(measured.median, ours.median));
+    match times.filter(|times| (times - 1.0).abs() > f64::EPSILON) {
+        Some(times) => format!("{shown} ({times:.0} ×)"),
+        None => shown,
+    }
+}
+
+fn section(profile: &Profile) -> String {
+    let mut text = format!(
+        "\n## Where the instructions go: {}\n\n{} instructions, by callgrind; the functions that \
+         have most of them.\n\n```text\n",
+        profile.what,
+        crate::figure::Unit::Count.show(profile.total)
+    );
+    for line in &profile.top {
+        let _ = writeln!(text, "{:>5.1} %  {}", line.percent, line.function);
+    }
+    text + "```\n"
+}
+
+#[cfg(test)]
+mod tests;
