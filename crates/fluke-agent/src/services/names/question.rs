@@ -87,21 +87,25 @@ impl Question {
         if header.qr() {
             return Err(NoQuestion::Ignore);
         }
-        if header.opcode() != Opcode::QUERY {
-            return Err(NoQuestion::Refuse(bare(message, Rcode::NOTIMP)));
-        }
-        let malformed = || NoQuestion::Refuse(bare(message, Rcode::FORMERR));
+        let is_known = header.opcode() == Opcode::QUERY;
+        let rcode = if is_known { Rcode::FORMERR } else { Rcode::NOTIMP };
+        let refuse = || NoQuestion::Refuse(bare(message, rcode));
         if packet.len() > LONGEST || message.sole_question().is_err() {
-            return Err(malformed());
+            return Err(refuse());
         }
-        let edns = edns_of(message).map_err(|_| malformed())?;
+        let edns = edns_of(message).map_err(|()| refuse())?;
         let limit = match (transport, edns) {
             (Transport::Tcp, _) => STREAM,
             (Transport::Udp, None) => PLAIN,
             (Transport::Udp, Some(edns)) => usize::from(edns.size).clamp(PLAIN, DATAGRAM),
         };
         let message = Message::from_octets(packet.to_vec()).map_err(|_| NoQuestion::Ignore)?;
-        Ok(Self { message, limit, edns })
+        let question = Self { message, limit, edns };
+        if is_known {
+            return Ok(question);
+        }
+        let no = Reply { rcode: Some(OptRcode::NOTIMP), ..Reply::default() };
+        Err(NoQuestion::Refuse(question.reply(&no)))
     }
 
     /// The labels of the name that is asked for, in small letters, without the root.
@@ -272,6 +276,7 @@ fn bare(message: &Message<[u8]>, rcode: Rcode) -> Vec<u8> {
     header.set_qr(true);
     header.set_opcode(asked.opcode());
     header.set_rd(asked.rd());
+    header.set_ra(true);
     header.set_rcode(rcode);
     answer.finish().into_target()
 }
