@@ -1,5 +1,6 @@
 //! With real sockets on loopback; the world outside is a small server of the tests.
 
+mod bridge;
 mod client;
 mod digging;
 mod forwarding;
