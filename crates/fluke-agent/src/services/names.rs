@@ -1,7 +1,7 @@
 //! The DNS server of an agent: `<service>.internal` from the table of names, the rest from the
 //! host's resolvers.
 //!
-//! [`zone`] decides and is pure, [`listener`] does. What is served is known from the listener
+//! `zone` decides and is pure, `listener` does. What is served is known from the listener
 //! itself, never from what it was told.
 
 mod forward;
