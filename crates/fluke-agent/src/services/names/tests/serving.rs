@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use domain::base::iana::{Rcode, Rtype};
 use tokio::net::TcpStream;
@@ -78,7 +78,7 @@ async fn names_that_cannot_be_kept_are_served_and_reported() {
 
 #[tokio::test]
 async fn an_address_that_is_taken_is_reported_and_had_once_it_is_free() {
-    let taken = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let (taken, _) = world::both().await;
     let port = taken.local_addr().expect("bound").port();
     let dir = tempfile::tempdir().expect("a directory");
     let mut server = NamesServer::start(setup(&dir, port));

@@ -51,7 +51,7 @@ impl World {
 }
 
 /// The same port for both, which somebody else may have for one of them.
-async fn both() -> (UdpSocket, TcpListener) {
+pub async fn both() -> (UdpSocket, TcpListener) {
     for _ in 0..100 {
         let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
         if let Ok(tcp) = TcpListener::bind(udp.local_addr().expect("bound")).await {
