@@ -9,6 +9,7 @@ mod listener;
 mod question;
 mod records;
 mod resolvers;
+mod shares;
 mod zone;
 
 use std::net::{Ipv4Addr, SocketAddrV4};

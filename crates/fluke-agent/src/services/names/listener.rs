@@ -15,13 +15,18 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::forward::{self, Forwarder};
-use super::question::{self, Transport};
+use super::question::{self, Question, Transport};
+use super::shares::{Share, Shares};
 use super::zone::{Verdict, answer, unanswered};
 
 /// Questions that others are asked at the same time.
 const MOST_FORWARDED: usize = 256;
+/// Of these, for one client.
+const MOST_FORWARDED_EACH: usize = 64;
 /// Connections at the same time; more wait in the kernel.
 const MOST_CONNECTIONS: usize = 64;
+/// Of these, for one client; more are hung up on.
+const MOST_CONNECTIONS_EACH: usize = 16;
 /// Questions in one connection.
 const MOST_QUESTIONS: usize = 128;
 /// How long a connection may be silent, or slow with one message.
@@ -64,6 +69,7 @@ struct Desk {
     turns: Mutex<HashMap<ServiceName, usize>>,
     forwarder: Forwarder,
     forwarded: Semaphore,
+    forwarded_each: Arc<Shares>,
 }
 
 /// Listens until its orders end.
@@ -99,6 +105,7 @@ impl Listener {
             turns: Mutex::default(),
             forwarder,
             forwarded: Semaphore::new(MOST_FORWARDED),
+            forwarded_each: Shares::new(MOST_FORWARDED_EACH),
         };
         Self { address, desk: Arc::new(desk), orders, tries: 0 }
     }
@@ -163,6 +170,7 @@ impl Listener {
         let Sockets { udp, tcp, address } = sockets;
         tracing::info!(%address, "answering names");
         let (mut errands, mut connections) = (JoinSet::new(), JoinSet::new());
+        let connections_each = Shares::new(MOST_CONNECTIONS_EACH);
         let mut buffer = vec![0; usize::from(u16::MAX)];
         loop {
             tokio::select! {
@@ -178,8 +186,9 @@ impl Listener {
                     Err(error) => return End::Broken(error),
                 },
                 (stream, client) = accept(&tcp), if connections.len() < MOST_CONNECTIONS => {
-                    if self.is_served(client) {
-                        connections.spawn(converse(stream, self.desk.clone()));
+                    let share = connections_each.take(client.ip());
+                    if let Some(share) = share.filter(|_| self.is_served(client)) {
+                        connections.spawn(converse(stream, self.desk.clone(), share));
                     }
                 }
                 Some(_) = errands.join_next(), if !errands.is_empty() => {}
@@ -205,7 +214,7 @@ impl Listener {
             Verdict::Forward(question) => {
                 let (udp, desk) = (udp.clone(), self.desk.clone());
                 errands.spawn(async move {
-                    let answer = desk.forward(&question, Transport::Udp).await;
+                    let answer = desk.forward(&question, Transport::Udp, client.ip()).await;
                     send(&udp, &answer, client);
                 });
             }
@@ -242,23 +251,25 @@ impl Desk {
         *turn
     }
 
-    async fn forward(&self, question: &question::Question, transport: Transport) -> Vec<u8> {
-        match self.forwarded.try_acquire() {
-            Ok(_held) => self.forwarder.ask(question, transport).await,
-            Err(_) => unanswered(question, TOO_BUSY),
+    async fn forward(&self, question: &Question, transport: Transport, client: IpAddr) -> Vec<u8> {
+        match (self.forwarded_each.take(client), self.forwarded.try_acquire()) {
+            (Some(_share), Ok(_held)) => self.forwarder.ask(question, transport).await,
+            _ => unanswered(question, TOO_BUSY),
         }
     }
 }
 
 /// Answers what comes in one connection, in its order.
-async fn converse(mut stream: TcpStream, desk: Arc<Desk>) {
+async fn converse(mut stream: TcpStream, desk: Arc<Desk>, share: Share) {
     for _ in 0..MOST_QUESTIONS {
         let packet = timeout(IDLE, forward::read(&mut stream, question::LONGEST)).await;
         let Ok(Ok(packet)) = packet else { return };
         let answer = match desk.decide(&packet, Transport::Tcp) {
             Verdict::Ignore => return,
             Verdict::Answer(answer) => answer,
-            Verdict::Forward(question) => desk.forward(&question, Transport::Tcp).await,
+            Verdict::Forward(question) => {
+                desk.forward(&question, Transport::Tcp, share.client()).await
+            }
         };
         let Ok(Ok(())) = timeout(IDLE, forward::write(&mut stream, &answer)).await else { return };
     }

@@ -89,7 +89,7 @@ async fn where_nobody_answers_the_client_hears_so() {
 }
 
 #[tokio::test]
-async fn no_more_questions_wait_than_may_and_ours_do_not_wait_with_them() {
+async fn a_noisy_client_is_turned_away_and_nobody_else_is() {
     let silent = World::of(Manner::Silent).await;
     let mut host = Host::asking(&[silent.address]).await;
     host.server.apply(&names(&[("web", 1)])).await.expect("served");
@@ -116,4 +116,6 @@ async fn no_more_questions_wait_than_may_and_ours_do_not_wait_with_them() {
     };
     tokio::time::timeout(client::DEADLINE, turned_away).await.expect("a bound");
     assert_eq!(addresses(&client::udp(at, "web.internal").await).len(), 1);
+    let answer = client::from(Ipv4Addr::new(127, 0, 0, 2), at, &packet).await;
+    assert_eq!(explanation(&answer), "no resolver of this host answered", "it was asked");
 }

@@ -159,9 +159,36 @@ async fn more_connections_than_may_be_wait_for_their_turn() {
     host.server.apply(&names(&[("web", 1)])).await.expect("served");
     let at = host.address().await;
     let mut idle = Vec::new();
-    for _ in 0..80 {
-        idle.push(TcpStream::connect(at).await.expect("the kernel connects"));
+    for last in (1..=6).flat_map(|last| [last; 16]) {
+        idle.push(connected_from(last, at).await);
     }
     assert_eq!(addresses(&client::udp(at, "web.internal").await).len(), 1, "others go on");
     assert_eq!(addresses(&client::tcp(at, "web.internal").await).len(), 1, "idle ones make room");
+}
+
+#[tokio::test]
+async fn one_client_cannot_have_all_connections() {
+    let mut host = Host::alone().await;
+    host.server.apply(&names(&[("web", 1)])).await.expect("served");
+    let at = host.address().await;
+    let mut idle = Vec::new();
+    for _ in 0..16 {
+        idle.push(connected_from(1, at).await);
+    }
+    let mut one_more = connected_from(1, at).await;
+    let packet = client::question(1, "web.internal", Rtype::A, None);
+    let framed = [&[0, u8::try_from(packet.len()).expect("short")], &packet[..]].concat();
+    // Whether it is hung up on before or after it has asked.
+    let _ = tokio::io::AsyncWriteExt::write_all(&mut one_more, &framed).await;
+    assert!(client::hear(&mut one_more).await.is_none());
+    let mut other = connected_from(2, at).await;
+    client::say(&mut other, &packet).await;
+    assert_eq!(addresses(&client::hear(&mut other).await.expect("an answer")).len(), 1);
+}
+
+/// A connection from `127.0.0.LAST`.
+async fn connected_from(last: u8, server: SocketAddrV4) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).expect("bound");
+    socket.connect(server.into()).await.expect("the kernel connects")
 }
