@@ -16,8 +16,7 @@ pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
          crates/fluke-bench/report/notes.md. -->\n\n\
          Every figure stands beside a floor or a peer that was measured in turn with it, in the \
          same run: medians, and in parentheses what nine of ten rounds lie between. Run them \
-         yourself: `cargo xtask bench`; [CONTRIBUTING.md]\
-         (https://github.com/fluke/fluke/blob/main/CONTRIBUTING.md#benchmarks) says how.\n\n\
+         yourself with `cargo xtask bench`; `CONTRIBUTING.md` says how.\n\n\
          **Machine:** {}. **Commit:** `{}`. **Date:** {}.\n\n",
         record.machine, record.commit, record.date
     );
