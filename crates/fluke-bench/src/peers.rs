@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{ran, said};
 use crate::folder::Folder;
+use crate::machine::Taken;
 use crate::row::{Bench, Trouble, seconds};
 use crate::stage::{Cores, Stage, shell_task};
 use crate::statistics::Summary;
@@ -36,6 +37,8 @@ pub struct PeerFigure {
     /// Why not, or what has to be known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// When, and beside which commit of ours.
+    pub taken: Taken,
 }
 
 /// What everybody does.
@@ -179,7 +182,7 @@ fn figure(peer: String, work: Work, measured: Result<Vec<f64>, Trouble>) -> Peer
         // The details speak of this machine; they were told.
         Err(Trouble::Failed { .. }) => (None, "failed here".into()),
     };
-    PeerFigure { peer, work: work.name(), measured, note }
+    PeerFigure { peer, work: work.name(), measured, note, taken: Taken::now() }
 }
 
 /// The rounds of one work: the first warms up and is forgotten, unless it took too long by itself.
