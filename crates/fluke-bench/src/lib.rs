@@ -36,6 +36,7 @@
 //! - A panic in a row is that row's failure, and no other's.
 
 pub mod baseline;
+pub mod callgrind;
 pub mod command;
 pub mod estate;
 pub mod figure;

@@ -25,6 +25,8 @@ pub(super) const ROW: Row = Row {
 const STEPS: usize = 20;
 const WINDOWS: usize = 6;
 const WINDOW: Duration = Duration::from_secs(10);
+/// Enough for what does not change while nothing happens.
+const QUICK_WINDOW: Duration = Duration::from_secs(1);
 const MIB: f64 = 1048576.0;
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
@@ -34,11 +36,12 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let bare = Bare::connected(bench, &stage)?;
     let children = process::children(agent)?;
     let (mut ours, mut theirs) = (Window::default(), Window::default());
+    let window = if bench.quick { QUICK_WINDOW } else { WINDOW };
     for _ in 0..bench.rounds(WINDOWS) {
         let before = (process::running_seconds(agent)?, process::running_seconds(bare.pid())?);
-        std::thread::sleep(WINDOW);
-        ours.note(agent, before.0)?;
-        theirs.note(bare.pid(), before.1)?;
+        std::thread::sleep(window);
+        ours.note(agent, before.0, window)?;
+        theirs.note(bare.pid(), before.1, window)?;
     }
     let spawned = process::children(agent)? != children;
     let beside = "one bare TLS stream";
@@ -59,9 +62,9 @@ struct Window {
 }
 
 impl Window {
-    fn note(&mut self, pid: u32, ran_before: f64) -> Result<(), Trouble> {
+    fn note(&mut self, pid: u32, ran_before: f64, window: Duration) -> Result<(), Trouble> {
         let ran = process::running_seconds(pid)? - ran_before;
-        self.percent.push(100.0 * ran / WINDOW.as_secs_f64());
+        self.percent.push(100.0 * ran / window.as_secs_f64());
         self.rss.push(process::resident(pid)?);
         Ok(())
     }
