@@ -14,7 +14,7 @@ use fluke_wire::Refusal;
 use fluke_wire::server::{Link, SendError};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
 use crate::changes::Change;
 use crate::clock::Clock;
@@ -26,6 +26,9 @@ use crate::source::Desired;
 
 /// How many heartbeats may be missed.
 const MISSED: u32 = 3;
+/// This part of a heartbeat is what an agent's may be late before the server's own goes out. An
+/// agent's is answered at once, so that both cost one wake-up.
+const LATE: u32 = 4;
 
 /// Everything that one session works with.
 pub struct Session {
@@ -98,15 +101,23 @@ impl Session {
 
     async fn converse(&mut self, link: &mut Link) -> End {
         let patience = self.heartbeat * MISSED;
-        let mut beat = interval(self.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (every, at_latest) = (self.heartbeat, self.heartbeat + self.heartbeat / LATE);
         let mut silent_at = TokioInstant::now() + patience;
+        // Whatever is said says that the server is here.
+        let mut said = TokioInstant::now();
+        let mut beat_at = said + at_latest;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
         let mut input = connected;
         loop {
             let wake = match self.step(input, link, patience).await {
-                Ok(wake) => wake,
+                Ok((wake, has_spoken)) => {
+                    if has_spoken {
+                        said = TokioInstant::now();
+                        beat_at = said + at_latest;
+                    }
+                    wake
+                }
                 Err(end) => return end,
             };
             // Every branch is cancel-safe: receivers and watches lose nothing when dropped. What is
@@ -118,7 +129,7 @@ impl Session {
                     () = stopped(&mut self.stopping) => return End::Stopping,
                     nudge = self.nudged.recv() => match nudge {
                         Some(()) => {
-                            beat.reset_immediately();
+                            beat_at = TokioInstant::now();
                             break Input::Wake;
                         }
                         None => return End::Replaced,
@@ -128,15 +139,21 @@ impl Session {
                         (Ok(()), None) => {}
                         (Err(_), _) => return End::Stopping,
                     },
-                    _ = beat.tick() => {
+                    () = sleep_until(beat_at) => {
                         if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
                             return End::Lost("the agent does not read".into());
                         }
+                        said = TokioInstant::now();
+                        beat_at = said + at_latest;
                     }
                     () = at(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
-                            silent_at = TokioInstant::now() + patience;
+                            let now = TokioInstant::now();
+                            silent_at = now + patience;
+                            if message == ToServer::Heartbeat && now - said > every / 2 {
+                                beat_at = now;
+                            }
                             break Input::Message(message);
                         }
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
@@ -157,14 +174,16 @@ impl Session {
         Some(Wanted { commit: desired.commit.clone(), snapshot })
     }
 
+    /// Takes what happened; says when to wake the machine, and whether the agent was told
+    /// anything.
     async fn step(
         &mut self,
         input: Input,
         link: &Link,
         patience: Duration,
-    ) -> Result<Option<Instant>, End> {
+    ) -> Result<(Option<Instant>, bool), End> {
         let mut next = Some(input);
-        let mut wake = None;
+        let (mut wake, mut has_spoken) = (None, false);
         while let Some(input) = next.take() {
             let is_news = changes_what_is_known(&input);
             let heard = match &input {
@@ -181,10 +200,11 @@ impl Session {
             }
             let messages = self.record(effects, now);
             self.stopwatch.observe(heard, &messages, now.instant, &self.outlets.meter);
+            has_spoken |= !messages.is_empty();
             let unsendable = self.send(messages, link, patience).await?;
             next = unsendable.map(|why| Input::Unsendable { why });
         }
-        Ok(wake)
+        Ok((wake, has_spoken))
     }
 
     /// Sends all of it; if the snapshot among it is too large for any agent, all but that and
