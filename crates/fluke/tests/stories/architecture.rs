@@ -35,8 +35,14 @@ fn crates_know_only_whom_they_may_know() {
     assert_eq!(known("fluke-server"), ["fluke-manifest", "fluke-model", "fluke-wire"]);
     assert_eq!(known("fluke-agent"), ["fluke-model", "fluke-wire"]);
     assert_eq!(known("fluke-bed"), ["fluke-model", "fluke-wire"]);
-    for (name, dependencies) in &crates {
+    assert_eq!(
+        known("fluke-bench"),
+        ["fluke-bed", "fluke-manifest", "fluke-model", "fluke-server"],
+        "agents are measured as processes"
+    );
+    for (name, dependencies) in crates.iter().filter(|(name, _)| *name != "fluke-bench") {
         assert!(!dependencies.contains("fluke-bed"), "{name} ships: the bed is for its tests only");
+        assert!(!dependencies.contains("fluke-bench"), "{name} ships: it is what is measured");
         assert!(
             !dependencies.contains("fluke-sim"),
             "{name}: the simulation alone sees both sides"

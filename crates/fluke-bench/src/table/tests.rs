@@ -1,0 +1,36 @@
+use super::*;
+use crate::figure::{Target, Unit};
+
+fn row(outcome: Outcome) -> RowRecord {
+    RowRecord {
+        id: "checks".into(),
+        what: "100 checks".into(),
+        reach: "≤ 1.3 × the floor".into(),
+        how: "by looking".into(),
+        outcome,
+    }
+}
+
+#[test]
+fn a_row_shows_ours_the_floor_the_ratio_and_the_verdict() {
+    let one = Figure::new("sequential", Unit::Seconds, &[0.1, 0.12, 0.2]).expect("rounds");
+    let one = one.beside("bare loop", &[0.1]).target(Target::Times(1.3));
+    let other = Figure::new("rss", Unit::Bytes, &[5242880.0]).expect("rounds");
+    let shown = render_row(&row(Outcome::Figures(vec![one, other])));
+    assert_eq!(
+        shown,
+        "\nchecks · 100 checks · ≤ 1.3 × the floor\n\
+         \x20 sequential  120 ms (100 ms – 200 ms)        bare loop: 100 ms (100 ms – 100 ms)  \
+         1.20 ×  ≤ 1.3 ×: reached (92 % of it)\n\
+         \x20 rss         5.00 MiB (5.00 MiB – 5.00 MiB)                                       \
+         \x20       –: –\n"
+    );
+}
+
+#[test]
+fn a_row_that_could_not_run_says_so_loudly() {
+    let shown = render_row(&row(Outcome::NotRun("there is no systemd".into())));
+    assert!(shown.ends_with("\n  NOT RUN: there is no systemd\n"));
+    let shown = render_row(&row(Outcome::Failed("could not start".into())));
+    assert!(shown.ends_with("\n  FAILED: could not start\n"));
+}
