@@ -46,6 +46,7 @@ pub mod process;
 pub mod record;
 pub mod row;
 pub mod rows;
+pub mod scale;
 pub mod stage;
 pub mod statistics;
 pub mod table;

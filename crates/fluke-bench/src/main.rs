@@ -12,7 +12,7 @@ use fluke_bench::command::ran;
 use fluke_bench::machine::{self, Machine};
 use fluke_bench::record::{Record, RowRecord};
 use fluke_bench::row::{Bench, Row, Trouble, Turn};
-use fluke_bench::{floor, rows, table};
+use fluke_bench::{floor, rows, scale, table};
 
 /// How often quick mode measures what seems worse before it believes it.
 const ATTEMPTS: usize = 4;
@@ -62,6 +62,13 @@ enum Floor {
         /// What the shell is told.
         line: String,
     },
+    /// Serves bare gRPC streams over TLS; every line that it reads is a broadcast.
+    Streams {
+        /// The certificate.
+        cert: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,6 +76,9 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench(&arguments),
         Task::Floor(Floor::Spawn { times, line }) => {
             floor::spawn(times, &line).map(|seconds| println!("{seconds}"))
+        }
+        Task::Floor(Floor::Streams { cert, key }) => {
+            scale::bare::serve_streams(&cert, &key, |answer| println!("{answer}"))
         }
     };
     match done {

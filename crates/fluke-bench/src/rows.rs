@@ -1,13 +1,18 @@
 //! Every row there is, in the order of the table. One file each.
 
 mod checks;
+mod commit;
+mod crowd;
 mod manifests;
+mod mixed;
 mod push;
+mod restart;
 
 use crate::row::Row;
 
 /// The table.
-pub const ALL: &[Row] = &[checks::ROW, push::ROW, manifests::ROW];
+pub const ALL: &[Row] =
+    &[checks::ROW, push::ROW, commit::ROW, crowd::ROW, restart::ROW, mixed::ROW, manifests::ROW];
 
 /// Those that are asked for by id, or, if none are, those that have their turn anyway.
 pub fn chosen<'a>(only: &[String]) -> Result<Vec<&'a Row>, String> {
