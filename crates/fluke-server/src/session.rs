@@ -3,6 +3,8 @@
 //! Makes no decision of its own but one: an agent that has been silent for three heartbeats is
 //! gone.
 
+mod beats;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,12 +25,10 @@ use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 use crate::source::Desired;
+use beats::Beats;
 
 /// How many heartbeats may be missed.
 const MISSED: u32 = 3;
-/// This part of a heartbeat is what an agent's may be late before the server's own goes out. An
-/// agent's is answered at once, so that both cost one wake-up.
-const LATE: u32 = 4;
 
 /// Everything that one session works with.
 pub struct Session {
@@ -101,11 +101,8 @@ impl Session {
 
     async fn converse(&mut self, link: &mut Link) -> End {
         let patience = self.heartbeat * MISSED;
-        let (every, at_latest) = (self.heartbeat, self.heartbeat + self.heartbeat / LATE);
+        let mut beats = Beats::new(self.heartbeat, TokioInstant::now());
         let mut silent_at = TokioInstant::now() + patience;
-        // Whatever is said says that the server is here.
-        let mut said = TokioInstant::now();
-        let mut beat_at = said + at_latest;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
         let mut input = connected;
@@ -113,8 +110,7 @@ impl Session {
             let wake = match self.step(input, link, patience).await {
                 Ok((wake, has_spoken)) => {
                     if has_spoken {
-                        said = TokioInstant::now();
-                        beat_at = said + at_latest;
+                        beats.said(TokioInstant::now());
                     }
                     wake
                 }
@@ -129,7 +125,7 @@ impl Session {
                     () = stopped(&mut self.stopping) => return End::Stopping,
                     nudge = self.nudged.recv() => match nudge {
                         Some(()) => {
-                            beat_at = TokioInstant::now();
+                            beats.hurry(TokioInstant::now());
                             break Input::Wake;
                         }
                         None => return End::Replaced,
@@ -139,20 +135,19 @@ impl Session {
                         (Ok(()), None) => {}
                         (Err(_), _) => return End::Stopping,
                     },
-                    () = sleep_until(beat_at) => {
+                    () = sleep_until(beats.due()) => {
                         if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
                             return End::Lost("the agent does not read".into());
                         }
-                        said = TokioInstant::now();
-                        beat_at = said + at_latest;
+                        beats.said(TokioInstant::now());
                     }
                     () = at(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
                             let now = TokioInstant::now();
                             silent_at = now + patience;
-                            if message == ToServer::Heartbeat && now - said > every / 2 {
-                                beat_at = now;
+                            if message == ToServer::Heartbeat {
+                                beats.heard(now);
                             }
                             break Input::Message(message);
                         }
