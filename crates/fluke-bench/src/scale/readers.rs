@@ -43,6 +43,8 @@ impl Readers {
     pub async fn come(stage: &Stage, streams: usize, polls: usize) -> Result<Self, Trouble> {
         let failed = |error: &dyn std::fmt::Display| Trouble::failed("look at the API", error);
         let ca = std::fs::read(stage.server().ca_file()).map_err(|error| failed(&error))?;
+        // Somebody may have been first, with the same one: there is no other.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let ca = Certificate::from_pem(&ca).map_err(|error| failed(&error))?;
         let clients: Result<Vec<_>, _> =
             (0..(streams + polls).div_ceil(FROM_ONE_ADDRESS)).map(|at| client(&ca, at)).collect();
