@@ -50,6 +50,7 @@ pub mod record;
 pub mod report;
 pub mod row;
 pub mod rows;
+pub mod scale;
 pub mod stage;
 pub mod statistics;
 pub mod table;

@@ -14,7 +14,7 @@ use fluke_bench::machine::{Machine, Taken};
 use fluke_bench::profile::{Profile, Scene};
 use fluke_bench::record::{Record, RowRecord};
 use fluke_bench::row::{Bench, Row, Trouble, Turn};
-use fluke_bench::{floor, peers, report, root, rows, table};
+use fluke_bench::{floor, peers, report, root, rows, scale, table};
 
 /// How often quick mode measures what seems worse before it believes it.
 const ATTEMPTS: usize = 4;
@@ -104,6 +104,13 @@ enum Floor {
         /// How much of it.
         count: usize,
     },
+    /// Serves bare gRPC streams over TLS; every line that it reads is a broadcast.
+    Streams {
+        /// The certificate.
+        cert: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
 }
 
 impl Floor {
@@ -116,6 +123,9 @@ impl Floor {
                 floor::client::stay(&url, &token, &ca_file, &name)
             }
             Self::Work { kind, count } => kind.run(count),
+            Self::Streams { cert, key } => {
+                scale::bare::serve_streams(&cert, &key, |answer| println!("{answer}"))
+            }
         }
     }
 }
