@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(".")
         // We connect ourselves, and its `connect` would clash with the rpc of this name.
         .build_transport(false)
+        .codec_path("crate::codec::LeanCodec")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -8,6 +8,11 @@ const GLIBC: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=FLUKE_PORTABLE");
+    // For machines that are older than this one.
+    if std::env::var_os("FLUKE_PORTABLE").is_some() {
+        return;
+    }
     if target("OS") == "linux" && target("ENV") == "gnu" && loader_knows() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }

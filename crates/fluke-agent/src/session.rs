@@ -206,7 +206,11 @@ async fn speak(
         let message = tokio::select! {
             biased;
             _ = beats.tick() => Some(ToServer::Heartbeat),
-            message = from_agent.recv() => message,
+            message = from_agent.recv() => {
+                // Whatever is said says that the agent is here.
+                beats.reset();
+                message
+            }
         };
         let Some(message) = message else { return End::AgentLeft };
         if outgoing.send(message).await.is_err() {

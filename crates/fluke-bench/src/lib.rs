@@ -36,6 +36,7 @@
 //! - A panic in a row is that row's failure, and no other's.
 
 pub mod baseline;
+pub mod callgrind;
 pub mod command;
 pub mod estate;
 pub mod figure;
@@ -49,6 +50,7 @@ pub mod record;
 pub mod report;
 pub mod row;
 pub mod rows;
+pub mod scale;
 pub mod stage;
 pub mod statistics;
 pub mod table;

@@ -62,8 +62,38 @@ fn value(text: &str, key: &str, sign: char) -> Option<String> {
     values.next().map(str::to_string)
 }
 
+/// When a figure was taken, of what, and how busy the machine was: rows of one report may come from
+/// several runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Taken {
+    /// As RFC 3339.
+    pub date: String,
+    /// Which commit was measured; with `+` where files were changed since.
+    pub commit: String,
+    /// How many processes wanted to run in the minute before.
+    pub load: f64,
+}
+
+impl Taken {
+    /// Now.
+    pub fn now() -> Self {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self { date: now(), commit: commit(), load: first_number(&load) }
+    }
+}
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}, load {:.1}", self.commit, self.date, self.load)
+    }
+}
+
+fn first_number(loadavg: &str) -> f64 {
+    loadavg.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(f64::MAX)
+}
+
 /// The commit that is checked out, with `+` where files were changed since.
-pub fn commit() -> String {
+fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok();
         let output = output.filter(|output| output.status.success());
@@ -76,7 +106,7 @@ pub fn commit() -> String {
 }
 
 /// Now, as RFC 3339.
-pub fn now() -> String {
+fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }
 
@@ -91,6 +121,8 @@ mod tests {
         assert_eq!(processor(""), "an unknown processor");
         assert_eq!(memory("MemTotal:       24682008 kB\nMemFree: 1 kB\n"), 24103);
         assert_eq!(memory("nonsense"), 0);
+        assert_eq!(first_number("4.56 7.89 1.00 3/200 42\n"), 4.56);
+        assert_eq!(first_number(""), f64::MAX, "what is not known is not quiet");
         assert_eq!(system("ID=debian\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
     }
 }

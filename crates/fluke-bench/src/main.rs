@@ -10,11 +10,11 @@ use clap::{Args, Parser, Subcommand};
 use fluke_bench::baseline::Baseline;
 use fluke_bench::command::ran;
 use fluke_bench::floor::work::Kind;
-use fluke_bench::machine::{self, Machine};
+use fluke_bench::machine::{Machine, Taken};
 use fluke_bench::profile::{Profile, Scene};
 use fluke_bench::record::{Record, RowRecord};
 use fluke_bench::row::{Bench, Row, Trouble, Turn};
-use fluke_bench::{floor, peers, report, root, rows, table};
+use fluke_bench::{floor, peers, report, root, rows, scale, table};
 
 /// How often quick mode measures what seems worse before it believes it.
 const ATTEMPTS: usize = 4;
@@ -104,6 +104,13 @@ enum Floor {
         /// How much of it.
         count: usize,
     },
+    /// Serves bare gRPC streams over TLS; every line that it reads is a broadcast.
+    Streams {
+        /// The certificate.
+        cert: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
 }
 
 impl Floor {
@@ -116,6 +123,9 @@ impl Floor {
                 floor::client::stay(&url, &token, &ca_file, &name)
             }
             Self::Work { kind, count } => kind.run(count),
+            Self::Streams { cert, key } => {
+                scale::bare::serve_streams(&cert, &key, |answer| println!("{answer}"))
+            }
         }
     }
 }
@@ -246,18 +256,13 @@ fn profile(scenes: &[Scene]) -> Result<(), Trouble> {
 fn measured(bench: &Bench, rows: &[&Row]) -> Record {
     let rows = rows.iter().map(|row| {
         eprintln!("measuring {} …", row.id);
+        let taken = Taken::now();
         let measured = catch_unwind(AssertUnwindSafe(|| (row.measure)(bench)));
         let panicked =
             |_| Err(Trouble::failed(format!("measure {}", row.id), "it panicked; see above"));
-        RowRecord::of(row, measured.unwrap_or_else(panicked))
+        RowRecord::of(row, taken, measured.unwrap_or_else(panicked))
     });
-    Record {
-        rows: rows.collect(),
-        machine: Machine::here(),
-        date: machine::now(),
-        commit: machine::commit(),
-        peers: Vec::new(),
-    }
+    Record { rows: rows.collect(), machine: Machine::here(), peers: Vec::new() }
 }
 
 /// Measures what the baseline knows. What seems worse is measured again, and the best rounds of all

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{ran, said};
 use crate::folder::Folder;
+use crate::machine::Taken;
 use crate::row::{Bench, Trouble, seconds};
 use crate::stage::{Cores, Stage, shell_task};
 use crate::statistics::Summary;
@@ -36,6 +37,8 @@ pub struct PeerFigure {
     /// Why not, or what has to be known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// When, and beside which commit of ours.
+    pub taken: Taken,
 }
 
 /// What everybody does.
@@ -82,7 +85,10 @@ const PEERS: &[Peer] = &[
 
 fn ansible(program: &Path, definition: &Path, root: &Path) -> Command {
     let mut command = Command::new(program);
-    command.args(["--inventory", "localhost,"]).arg(definition);
+    // Its own Python: it would look for others.
+    let python = program.with_file_name("python3");
+    command.args(["--inventory", "localhost,", "--extra-vars"]);
+    command.arg(format!("ansible_python_interpreter={}", python.display())).arg(definition);
     command.env("ANSIBLE_HOME", root.join("ansible")).env("ANSIBLE_LOCALHOST_WARNING", "False");
     command
 }
@@ -109,6 +115,18 @@ fn cfengine(program: &Path, definition: &Path, root: &Path) -> Command {
     command.arg("--no-lock").arg("--file").arg(definition);
     command.env("CFENGINE_TEST_OVERRIDE_WORKDIR", root.join("cfengine"));
     command
+}
+
+/// What CFEngine wants to find where it works: folders that are its own, and its parser.
+fn cfengine_home(home: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, symlink};
+    for name in ["bin", "inputs", "outputs", "ppkeys", "state"] {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home.join(name))?;
+    }
+    match found("cf-promises") {
+        Some(parser) => symlink(parser, home.join("bin/cf-promises")),
+        None => Ok(()),
+    }
 }
 
 /// Where Python's peers are installed.
@@ -147,7 +165,11 @@ pub fn measure(bench: &Bench, tell: impl Fn(&str)) -> Vec<PeerFigure> {
         figures.push(figure("fluke".into(), work, ours(bench, work)));
         for peer in PEERS {
             tell(&format!("{}: {}", peer.name, work.name()));
-            figures.push(figure(peer.versioned(), work, peer.does(work)));
+            let measured = peer.does(work);
+            if let Err(trouble @ Trouble::Failed { .. }) = &measured {
+                tell(&format!("{}: {trouble}", peer.name));
+            }
+            figures.push(figure(peer.versioned(), work, measured));
         }
     }
     figures
@@ -156,9 +178,11 @@ pub fn measure(bench: &Bench, tell: impl Fn(&str)) -> Vec<PeerFigure> {
 fn figure(peer: String, work: Work, measured: Result<Vec<f64>, Trouble>) -> PeerFigure {
     let (measured, note) = match measured {
         Ok(rounds) => (Summary::of(&rounds), String::new()),
-        Err(trouble) => (None, trouble.to_string()),
+        Err(Trouble::NotRun(why)) => (None, why),
+        // The details speak of this machine; they were told.
+        Err(Trouble::Failed { .. }) => (None, "failed here".into()),
     };
-    PeerFigure { peer, work: work.name(), measured, note }
+    PeerFigure { peer, work: work.name(), measured, note, taken: Taken::now() }
 }
 
 /// The rounds of one work: the first warms up and is forgotten, unless it took too long by itself.
@@ -270,6 +294,9 @@ impl Peer {
         };
         if source.join("minion").exists() {
             place("minion", &root.join("minion"))?;
+        }
+        if self.name == "cfengine" {
+            cfengine_home(&root.join("cfengine")).map_err(failed)?;
         }
         let file = format!("{name}.{}", self.ending);
         place(&file, &states.join(&file))?;

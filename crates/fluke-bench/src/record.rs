@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Figure, Verdict};
-use crate::machine::Machine;
+use crate::machine::{Machine, Taken};
 use crate::peers::PeerFigure;
 use crate::row::{Row, Trouble};
 
@@ -14,10 +14,6 @@ use crate::row::{Row, Trouble};
 pub struct Record {
     /// Where it ran.
     pub machine: Machine,
-    /// When, as RFC 3339.
-    pub date: String,
-    /// Which commit was measured; with `+` where files were changed since.
-    pub commit: String,
     /// What was found, in the order of the table.
     pub rows: Vec<RowRecord>,
     /// What others need for the same work, where they were asked.
@@ -36,6 +32,8 @@ pub struct RowRecord {
     pub reach: String,
     /// How it is measured.
     pub how: String,
+    /// When, and of what.
+    pub taken: Taken,
     /// The figures, or why there are none.
     pub outcome: Outcome,
 }
@@ -54,7 +52,7 @@ pub enum Outcome {
 
 impl RowRecord {
     /// Notes what came of a row.
-    pub fn of(row: &Row, measured: Result<Vec<Figure>, Trouble>) -> Self {
+    pub fn of(row: &Row, taken: Taken, measured: Result<Vec<Figure>, Trouble>) -> Self {
         let outcome = match measured {
             Ok(figures) => Outcome::Figures(figures),
             Err(Trouble::NotRun(why)) => Outcome::NotRun(why),
@@ -65,6 +63,7 @@ impl RowRecord {
             what: row.what.into(),
             reach: row.reach.into(),
             how: row.how.into(),
+            taken,
             outcome,
         }
     }

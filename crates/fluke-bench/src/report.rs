@@ -15,11 +15,11 @@ pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
          <!-- Made by `cargo xtask bench --report`. To change prose, edit \
          crates/fluke-bench/report/notes.md. -->\n\n\
          Every figure stands beside a floor or a peer that was measured in turn with it, in the \
-         same run: medians, and in parentheses what nine of ten rounds lie between. Run them \
-         yourself: `cargo xtask bench`; [CONTRIBUTING.md]\
-         (https://github.com/fluke/fluke/blob/main/CONTRIBUTING.md#benchmarks) says how.\n\n\
-         **Machine:** {}. **Commit:** `{}`. **Date:** {}.\n\n",
-        record.machine, record.commit, record.date
+         same run of its row: medians, and in parentheses what eight of ten rounds lie between. Run them \
+         yourself with `cargo xtask bench`; `CONTRIBUTING.md` says how.\n\n\
+         **Machine:** {}. The last section says of each row when it was taken, of which commit, \
+         and how busy the machine was.\n\n",
+        record.machine
     );
     page += "## Promised and measured\n\n";
     page += "| | what | ours | beside it | ratio | to reach | |\n|---|---|---|---|---|---|---|\n";
@@ -31,7 +31,7 @@ pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
     profiles.iter().for_each(|profile| page += &section(profile));
     page += "\n## How each is measured\n\n";
     for row in &record.rows {
-        let _ = writeln!(page, "- **{}**: {}", row.id, row.how);
+        let _ = writeln!(page, "- **{}**: {} Taken of {}.", row.id, row.how, row.taken);
     }
     page
 }
@@ -90,10 +90,11 @@ fn peers(figures: &[PeerFigure]) -> String {
         figures.iter().find(|figure| figure.peer == name && figure.work == work)
     };
     let ours = |work: &str| names.first().and_then(|name| of(name, work)?.measured);
-    let mut text = String::from(
+    let mut text = format!(
         "\n## Others, at the same work\n\nSeconds for one run on a host that is its own server where \
          there is one, warm; fluke's are from the server's order to the server's knowing, over TLS. \
-         In parentheses: how many times fluke's.\n\n| |",
+         In parentheses: how many times fluke's.{}\n\n| |",
+        figures.first().map(|it| format!(" Taken of {}.", it.taken)).unwrap_or_default()
     );
     works.iter().for_each(|work| text += &format!(" {work} |"));
     text += &format!("\n|---|{}\n", "---|".repeat(works.len()));

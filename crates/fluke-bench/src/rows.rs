@@ -2,13 +2,17 @@
 
 mod change;
 mod checks;
+mod commit;
 mod containers;
+mod crowd;
 mod events;
 mod growth;
 mod idle;
 mod killed;
 mod manifests;
+mod mixed;
 mod push;
+mod restart;
 mod size;
 mod units;
 
@@ -20,7 +24,10 @@ pub const ALL: &[Row] = &[
     units::ROW,
     containers::CHECKED,
     push::ROW,
+    commit::ROW,
     idle::ROW,
+    crowd::ROW,
+    restart::ROW,
     manifests::ROW,
     change::ROW,
     killed::ROW,
@@ -29,6 +36,7 @@ pub const ALL: &[Row] = &[
     size::BUILD,
     growth::ROW,
     events::ROW,
+    mixed::ROW,
 ];
 
 /// Those that are asked for by id, or, if none are, those that have their turn anyway.

@@ -53,6 +53,13 @@ fn share(sorted: &[f64], share: f64) -> f64 {
     sorted[(rank as usize).min(last)]
 }
 
+/// The value that this share of the rounds does not exceed; none without rounds.
+pub fn percentile(rounds: &[f64], at: f64) -> Option<f64> {
+    let mut sorted = rounds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (!sorted.is_empty()).then(|| share(&sorted, at))
+}
+
 /// How many times `other` this is; none where there is nothing to compare with.
 pub fn ratio(this: f64, other: f64) -> Option<f64> {
     Some(this / other).filter(|ratio| ratio.is_finite() && other > 0.0)

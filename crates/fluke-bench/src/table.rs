@@ -7,7 +7,7 @@ use crate::record::{Outcome, Record, RowRecord};
 
 /// The whole run.
 pub fn render(record: &Record) -> String {
-    let mut text = format!("{}\n{} at {}\n", record.machine, record.commit, record.date);
+    let mut text = format!("{}\n", record.machine);
     record.rows.iter().for_each(|row| text += &render_row(row));
     let missed = record.missed();
     let names: Vec<_> = missed.iter().map(|(name, _)| name.as_str()).collect();

@@ -42,6 +42,8 @@ pub struct Loader {
     locals: Locals,
     /// All tasks of it, if nothing was wrong.
     tasks: Option<Tasks>,
+    /// Whether anything runs services; a manifest that asks for them is else a mistake.
+    takes_services: bool,
 }
 
 type Tasks = BTreeMap<TaskName, Arc<Task>>;
@@ -68,7 +70,13 @@ impl Loader {
     /// Takes files that match `glob` for manifests; `*` stays within a folder, `**` does not.
     pub fn new(glob: &str) -> Result<Self, GlobError> {
         let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
-        Ok(Self { manifests, known: Vec::new(), locals: Locals::default(), tasks: None })
+        let (known, locals) = (Vec::new(), Locals::default());
+        Ok(Self { manifests, known, locals, tasks: None, takes_services: false })
+    }
+
+    /// The same, for whoever can run services.
+    pub fn taking_services(self) -> Self {
+        Self { takes_services: true, ..self }
     }
 
     /// Reads all manifests of `tree` into one model. Order of files never matters.
@@ -84,7 +92,7 @@ impl Loader {
         read_tasks(&mut files, &locals, tree, &budget);
         let updated = self.tasks.take().and_then(|tasks| update(tasks, &gone, &files));
         let tasks = updated.unwrap_or_else(|| collect(&mut files));
-        let services = services::collect(&mut files);
+        let services = services::collect(&mut files, self.takes_services);
         diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
         let count = files.len();
         self.known = files.into_iter().filter_map(KnownFile::of).collect();

@@ -3,6 +3,8 @@
 //! Makes no decision of its own but one: an agent that has been silent for three heartbeats is
 //! gone.
 
+mod beats;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +16,7 @@ use fluke_wire::Refusal;
 use fluke_wire::server::{Link, SendError};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
 use crate::changes::Change;
 use crate::clock::Clock;
@@ -23,6 +25,7 @@ use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 use crate::source::Desired;
+use beats::Beats;
 
 /// How many heartbeats may be missed.
 const MISSED: u32 = 3;
@@ -98,15 +101,19 @@ impl Session {
 
     async fn converse(&mut self, link: &mut Link) -> End {
         let patience = self.heartbeat * MISSED;
-        let mut beat = interval(self.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut beats = Beats::new(self.heartbeat, TokioInstant::now());
         let mut silent_at = TokioInstant::now() + patience;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
         let mut input = connected;
         loop {
             let wake = match self.step(input, link, patience).await {
-                Ok(wake) => wake,
+                Ok((wake, has_spoken)) => {
+                    if has_spoken {
+                        beats.said(TokioInstant::now());
+                    }
+                    wake
+                }
                 Err(end) => return end,
             };
             // Every branch is cancel-safe: receivers and watches lose nothing when dropped. What is
@@ -118,7 +125,7 @@ impl Session {
                     () = stopped(&mut self.stopping) => return End::Stopping,
                     nudge = self.nudged.recv() => match nudge {
                         Some(()) => {
-                            beat.reset_immediately();
+                            beats.hurry(TokioInstant::now());
                             break Input::Wake;
                         }
                         None => return End::Replaced,
@@ -128,15 +135,20 @@ impl Session {
                         (Ok(()), None) => {}
                         (Err(_), _) => return End::Stopping,
                     },
-                    _ = beat.tick() => {
+                    () = sleep_until(beats.due()) => {
                         if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
                             return End::Lost("the agent does not read".into());
                         }
+                        beats.said(TokioInstant::now());
                     }
                     () = at(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
-                            silent_at = TokioInstant::now() + patience;
+                            let now = TokioInstant::now();
+                            silent_at = now + patience;
+                            if message == ToServer::Heartbeat {
+                                beats.heard(now);
+                            }
                             break Input::Message(message);
                         }
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
@@ -157,14 +169,16 @@ impl Session {
         Some(Wanted { commit: desired.commit.clone(), snapshot })
     }
 
+    /// Takes what happened; says when to wake the machine, and whether the agent was told
+    /// anything.
     async fn step(
         &mut self,
         input: Input,
         link: &Link,
         patience: Duration,
-    ) -> Result<Option<Instant>, End> {
+    ) -> Result<(Option<Instant>, bool), End> {
         let mut next = Some(input);
-        let mut wake = None;
+        let (mut wake, mut has_spoken) = (None, false);
         while let Some(input) = next.take() {
             let is_news = changes_what_is_known(&input);
             let heard = match &input {
@@ -181,10 +195,11 @@ impl Session {
             }
             let messages = self.record(effects, now);
             self.stopwatch.observe(heard, &messages, now.instant, &self.outlets.meter);
+            has_spoken |= !messages.is_empty();
             let unsendable = self.send(messages, link, patience).await?;
             next = unsendable.map(|why| Input::Unsendable { why });
         }
-        Ok(wake)
+        Ok((wake, has_spoken))
     }
 
     /// Sends all of it; if the snapshot among it is too large for any agent, all but that and

@@ -17,7 +17,7 @@ use fluke_model::id::Hash256;
 use fluke_model::time::Timestamp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig};
 
@@ -217,7 +217,17 @@ impl Certificates {
             Speaks::Grpc => vec![b"h2".to_vec()],
             Speaks::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         };
+        if speaks == Speaks::Grpc {
+            // Agents keep their connection, and take no tickets for the next one.
+            config.send_tls13_tickets = 0;
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+        }
         Ok(Arc::new(config))
+    }
+
+    /// Whether it was a while ago that somebody looked for a newer certificate.
+    pub fn may_be_old(&self) -> bool {
+        self.current().looked.elapsed() >= LOOK_AGAIN
     }
 
     /// Sees whether there is a newer certificate, at most once a second. A bad one is logged and

@@ -324,7 +324,8 @@ impl<T: AsyncRead + AsyncWrite> Service<Uri> for Once<T> {
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     session: SessionId,
-    queue: mpsc::Sender<AgentMessage>,
+    /// Boxed: a channel has room for many from the start, and mostly none wait.
+    queue: mpsc::Sender<Box<AgentMessage>>,
 }
 
 impl Outgoing {
@@ -332,14 +333,14 @@ impl Outgoing {
     pub async fn send(&self, message: ToServer) -> Result<(), Closed> {
         let body = Some(to_server_to_proto(message));
         let message = AgentMessage { session: self.session.0, sequence: 0, body };
-        self.queue.send(message).await.map_err(|_| Closed)
+        self.queue.send(Box::new(message)).await.map_err(|_| Closed)
     }
 }
 
 /// What an agent says: its hello, then whatever is sent, numbered in the order of the queue.
 struct Uplink {
     hello: Option<Hello>,
-    waiting: mpsc::Receiver<AgentMessage>,
+    waiting: mpsc::Receiver<Box<AgentMessage>>,
     sent: u64,
 }
 
@@ -353,7 +354,7 @@ impl Stream for Uplink {
         }
         self.waiting.poll_recv(cx).map(|message| {
             self.sent += 1;
-            message.map(|message| AgentMessage { sequence: self.sent, ..message })
+            message.map(|message| AgentMessage { sequence: self.sent, ..*message })
         })
     }
 }

@@ -14,6 +14,7 @@
 //! belongs to this session, and comes once and in order.
 
 pub mod client;
+mod codec;
 mod convert;
 mod error;
 mod refusal;

@@ -142,6 +142,8 @@ impl Agent {
                 is_done = false;
                 let Some(message) = waiting.pop_front() else { break };
                 self.notes(&message, &mut open);
+                // Whatever is said says that the agent is here.
+                beats.reset();
                 if outgoing.send(message).await.is_err() {
                     return End::Lost;
                 }

@@ -11,15 +11,10 @@ fn record(ours: &[f64], floor: &[f64]) -> Record {
         what: String::new(),
         reach: String::new(),
         how: String::new(),
+        taken: crate::machine::Taken::default(),
         outcome: Outcome::Figures(vec![figure]),
     };
-    Record {
-        machine: Machine::default(),
-        date: String::new(),
-        commit: String::new(),
-        rows: vec![row],
-        peers: Vec::new(),
-    }
+    Record { machine: Machine::default(), rows: vec![row], peers: Vec::new() }
 }
 
 fn baseline(ratio: f64, margin: f64) -> Baseline {

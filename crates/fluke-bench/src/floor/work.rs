@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluke_manifest::tree::MemoryTree;
 use fluke_model::event::{Event, EventId, EventKind};
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, Hash256, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::Compiler;
@@ -28,6 +28,8 @@ pub enum Kind {
     Event,
     /// Tasks of ten steps for a thousand hosts, as a large repository has them.
     Estate,
+    /// The files of as many such tasks, hashed: the least that can be done with every byte.
+    Hash,
 }
 
 impl Kind {
@@ -42,6 +44,7 @@ impl Kind {
             Self::Agent => "agent",
             Self::Event => "event",
             Self::Estate => "estate",
+            Self::Hash => "hash",
         }
     }
 
@@ -51,7 +54,7 @@ impl Kind {
             Self::Task | Self::Step => 1000,
             Self::Agent => 2000,
             Self::Event => 20_000,
-            Self::Estate => 10_000,
+            Self::Estate | Self::Hash => 1000,
         }
     }
 
@@ -64,6 +67,10 @@ impl Kind {
             Self::Agent => snapshots(count),
             Self::Event => record(count),
             Self::Estate => compiled(&MemoryTree::new(Estate::new(count).files())).map(drop),
+            Self::Hash => {
+                std::hint::black_box(hashes(&Estate::new(count).files()));
+                Ok(())
+            }
         }
     }
 }
@@ -89,6 +96,11 @@ fn compiled(tree: &MemoryTree) -> Result<Compiler, Trouble> {
     let loaded = loader()?.load(tree);
     let model = loaded.model.ok_or_else(|| Trouble::failed("compile", "it is not valid"))?;
     Ok(Compiler::new(&model, Policy::Remediate))
+}
+
+/// The SHA-256 of every file.
+pub fn hashes(files: &[(String, String)]) -> Vec<Hash256> {
+    files.iter().map(|(_, text)| Hash256::of(text.as_bytes())).collect()
 }
 
 fn snapshots(hosts: usize) -> Result<(), Trouble> {

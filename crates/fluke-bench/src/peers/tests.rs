@@ -52,3 +52,11 @@ fn every_peer_has_a_definition_for_every_work() {
         }
     }
 }
+
+#[test]
+fn what_went_wrong_with_a_peer_is_not_kept_in_words_of_this_machine() {
+    let failed = figure("salt".into(), Work::File, Err(Trouble::failed("run /some/where", "no")));
+    assert_eq!((failed.measured, failed.note.as_str()), (None, "failed here"));
+    let absent = figure("salt".into(), Work::File, Err(Trouble::NotRun("it is not here".into())));
+    assert_eq!(absent.note, "it is not here");
+}

@@ -3,7 +3,14 @@ use crate::figure::{Target, Unit};
 
 fn row(id: &str, outcome: Outcome) -> RowRecord {
     let words = || String::from("words");
-    RowRecord { id: id.into(), what: words(), reach: words(), how: words(), outcome }
+    RowRecord {
+        id: id.into(),
+        what: words(),
+        reach: words(),
+        how: words(),
+        taken: crate::machine::Taken::default(),
+        outcome,
+    }
 }
 
 fn figure(id: &str, ours: f64) -> Figure {
@@ -12,13 +19,7 @@ fn figure(id: &str, ours: f64) -> Figure {
 }
 
 fn record(rows: Vec<RowRecord>) -> Record {
-    Record {
-        machine: Machine::default(),
-        date: "2026-01-01T00:00:00Z".into(),
-        commit: "abc".into(),
-        rows,
-        peers: Vec::new(),
-    }
+    Record { machine: Machine::default(), rows, peers: Vec::new() }
 }
 
 #[test]

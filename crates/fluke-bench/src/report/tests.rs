@@ -12,6 +12,7 @@ fn record() -> Record {
         what: "100 checks".into(),
         reach: "≤ 1.3 ×".into(),
         how: "by looking".into(),
+        taken: crate::machine::Taken { date: "today".into(), commit: "abc".into(), load: 0.5 },
         outcome,
     };
     let peer = |peer: &str, seconds: Option<f64>| PeerFigure {
@@ -19,11 +20,10 @@ fn record() -> Record {
         work: "100 checks".into(),
         measured: seconds.and_then(|seconds| Summary::of(&[seconds])),
         note: "not here".into(),
+        taken: crate::machine::Taken::default(),
     };
     Record {
         machine: Machine { cores: 2, processor: "Abacus".into(), ..Machine::default() },
-        date: "2026-01-01T00:00:00Z".into(),
-        commit: "abc".into(),
         rows: vec![
             row("checks", Outcome::Figures(vec![figure])),
             row("containers", Outcome::NotRun("not built yet".into())),
@@ -45,7 +45,7 @@ fn a_report_says_all_of_it() {
         "| fluke | 100 ms |\n| salt 3008.3 | 4.00 s (40 ×) |\n| puppet | not here |\n",
         "2.00 G instructions",
         " 12.3 %  core::fmt::write\n",
-        "- **checks**: by looking\n",
+        "- **checks**: by looking Taken of abc at today, load 0.5.\n",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }

@@ -1,7 +1,6 @@
 //! What one more costs: instructions for twice as much, beside those for once as much.
 
-use std::process::{Command, Stdio};
-
+use crate::callgrind::instructions;
 use crate::figure::{Figure, Target, Unit};
 use crate::floor::work::Kind;
 use crate::row::{Bench, Row, Trouble, Turn, figures};
@@ -19,10 +18,6 @@ pub(super) const ROW: Row = Row {
 };
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
-    let installed = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
-    if !installed.is_ok_and(|status| status.success()) {
-        return Err(Trouble::NotRun("valgrind is not installed (apt-get install valgrind)".into()));
-    }
     let one = |kind: Kind| -> Result<Option<Figure>, Trouble> {
         let nothing = instructions(bench, kind, 0)?;
         let once = instructions(bench, kind, kind.usual())? - nothing;
@@ -32,35 +27,4 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     };
     let all: Result<Vec<_>, _> = Kind::GROWING.iter().map(|kind| one(*kind)).collect();
     figures(all?)
-}
-
-/// How many instructions it takes to do so much of that work, starting the process included.
-fn instructions(bench: &Bench, kind: Kind, count: usize) -> Result<f64, Trouble> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&bench.own);
-    command.args(["floor", "work", kind.name(), &count.to_string()]);
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Trouble::failed("run valgrind", error))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    collected(&said).filter(|_| output.status.success()).ok_or_else(|| {
-        Trouble::failed("count instructions", said.lines().last().unwrap_or_default())
-    })
-}
-
-/// The total that callgrind prints at the end.
-fn collected(said: &str) -> Option<f64> {
-    let line = said.lines().find_map(|line| line.split_once("Collected : "))?;
-    line.1.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_total_is_found_in_what_callgrind_says() {
-        let said = "==1== \n==1== Events    : Ir\n==1== Collected : 123456\n==1== \n";
-        assert_eq!(collected(said), Some(123456.0));
-        assert_eq!(collected("==1== command not found"), None);
-    }
 }

@@ -15,7 +15,7 @@ pub(super) const ROW: Row = Row {
     what: "agent, idle",
     reach: "≤ 10 MiB RSS, ≤ 0.05 % of a core, no process spawned",
     how: "An agent process that has checked 20 shell steps and is in sync, connected over TLS with a \
-          heartbeat every 15 s; nothing is due. For a minute: VmRSS, the time its threads ran, and \
+          heartbeat every 20 s; nothing is due. For a minute: VmRSS, the time its threads ran, and \
           whether a child has ended or is there. Beside it, at the same time: a process with one TLS \
           stream by tonic and rustls and the same heartbeats, on one thread.",
     turn: Turn::Always,
@@ -25,6 +25,8 @@ pub(super) const ROW: Row = Row {
 const STEPS: usize = 20;
 const WINDOWS: usize = 6;
 const WINDOW: Duration = Duration::from_secs(10);
+/// Enough for what does not change while nothing happens.
+const QUICK_WINDOW: Duration = Duration::from_secs(1);
 const MIB: f64 = 1048576.0;
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
@@ -34,11 +36,12 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let bare = Bare::connected(bench, &stage)?;
     let children = process::children(agent)?;
     let (mut ours, mut theirs) = (Window::default(), Window::default());
+    let window = if bench.quick { QUICK_WINDOW } else { WINDOW };
     for _ in 0..bench.rounds(WINDOWS) {
         let before = (process::running_seconds(agent)?, process::running_seconds(bare.pid())?);
-        std::thread::sleep(WINDOW);
-        ours.note(agent, before.0)?;
-        theirs.note(bare.pid(), before.1)?;
+        std::thread::sleep(window);
+        ours.note(agent, before.0, window)?;
+        theirs.note(bare.pid(), before.1, window)?;
     }
     let spawned = process::children(agent)? != children;
     let beside = "one bare TLS stream";
@@ -59,9 +62,9 @@ struct Window {
 }
 
 impl Window {
-    fn note(&mut self, pid: u32, ran_before: f64) -> Result<(), Trouble> {
+    fn note(&mut self, pid: u32, ran_before: f64, window: Duration) -> Result<(), Trouble> {
         let ran = process::running_seconds(pid)? - ran_before;
-        self.percent.push(100.0 * ran / WINDOW.as_secs_f64());
+        self.percent.push(100.0 * ran / window.as_secs_f64());
         self.rss.push(process::resident(pid)?);
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! 10,000 manifests: from a bare clone, and from text, to a compiled model.
 
 use fluke_manifest::tree::MemoryTree;
-use fluke_model::id::Hash256;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Compiler, Model};
 
+use crate::callgrind::instructions;
 use crate::estate::{Estate, loader};
 use crate::figure::{Figure, Target, Unit};
+use crate::floor::work::{Kind, hashes};
 use crate::row::{Bench, Row, Trouble, Turn, figures, seconds};
 
 pub(super) const ROW: Row = Row {
@@ -16,7 +17,8 @@ pub(super) const ROW: Row = Row {
     how: "from-clone: a mirror that holds the commit is opened anew; timed are the look at the \
           remote, the listing, the reading of blobs, parsing and compiling. Beside it: `git ls-tree` \
           and `git cat-file --batch` of the same blobs. from-text: the same files from memory. \
-          Beside it: the SHA-256 of each.",
+          Beside it: the SHA-256 of each. instructions: the same for 1,000 of them, counted by \
+          callgrind.",
     turn: Turn::Always,
     measure,
 };
@@ -25,7 +27,12 @@ const ROUNDS: usize = 7;
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let estate = Estate::new(10_000);
-    figures([from_clone(bench, &estate)?, from_text(bench, &estate)?])
+    let counted = counted(bench)?;
+    // A busy machine changes times, and no count.
+    if bench.quick {
+        return figures([counted]);
+    }
+    figures([from_clone(bench, &estate)?, from_text(bench, &estate)?, counted])
 }
 
 fn from_clone(bench: &Bench, estate: &Estate) -> Result<Option<Figure>, Trouble> {
@@ -51,8 +58,7 @@ fn from_text(bench: &Bench, estate: &Estate) -> Result<Option<Figure>, Trouble> 
     let files = estate.files();
     let tree = MemoryTree::new(files.clone());
     let hash = || {
-        let hashes = || files.iter().map(|(_, text)| Hash256::of(text.as_bytes())).collect();
-        let (took, hashes): (_, Vec<_>) = seconds(hashes);
+        let (took, hashes) = seconds(|| hashes(&files));
         std::hint::black_box(hashes);
         Ok(took)
     };
@@ -63,6 +69,16 @@ fn from_text(bench: &Bench, estate: &Estate) -> Result<Option<Figure>, Trouble> 
     let (floor, ours) = bench.alternate(ROUNDS, hash, compile)?;
     let figure = Figure::new("from-text", Unit::Seconds, &ours);
     Ok(figure.map(|figure| figure.beside("SHA-256 of every file", &floor)))
+}
+
+/// A tenth of the estate, by instructions; those for making its text are in both.
+fn counted(bench: &Bench) -> Result<Option<Figure>, Trouble> {
+    let of = |kind: Kind| -> Result<f64, Trouble> {
+        Ok(instructions(bench, kind, kind.usual())? - instructions(bench, kind, 0)?)
+    };
+    let (ours, floor) = (of(Kind::Estate)?, of(Kind::Hash)?);
+    let figure = Figure::new("instructions", Unit::Count, &[ours]);
+    Ok(figure.map(|figure| figure.beside("SHA-256 of every file, and its making", &[floor])))
 }
 
 fn compiled(model: Option<Model>) -> Result<Compiler, Trouble> {

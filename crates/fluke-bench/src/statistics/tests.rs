@@ -48,7 +48,7 @@ proptest! {
         let summary = Summary::of(&rounds).expect("numbers");
         prop_assert!(summary.best <= summary.low && summary.low <= summary.median);
         prop_assert!(summary.median <= summary.high);
-        prop_assert!(rounds.iter().any(|round| *round == summary.high));
+        prop_assert!(rounds.contains(&summary.high));
         rounds.reverse();
         prop_assert_eq!(Summary::of(&rounds), Some(summary));
     }

@@ -7,6 +7,7 @@ fn row(outcome: Outcome) -> RowRecord {
         what: "100 checks".into(),
         reach: "≤ 1.3 × the floor".into(),
         how: "by looking".into(),
+        taken: crate::machine::Taken::default(),
         outcome,
     }
 }

@@ -10,7 +10,8 @@ use super::*;
 use crate::tree::MemoryTree;
 
 fn load(files: &[(&str, &str)]) -> Loaded {
-    Loader::new(DEFAULT_GLOB).expect("a glob").load(&MemoryTree::new(files.iter().copied()))
+    let loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    loader.taking_services().load(&MemoryTree::new(files.iter().copied()))
 }
 
 fn model(files: &[(&str, &str)]) -> Model {

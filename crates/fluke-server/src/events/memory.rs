@@ -29,7 +29,7 @@ pub struct MemoryBounds {
 
 impl Default for MemoryBounds {
     fn default() -> Self {
-        Self { events_per_agent: 100, events_of_server: 1000, agents: 20_000, bytes: 128 << 20 }
+        Self { events_per_agent: 100, events_of_server: 1000, agents: 20_000, bytes: 64 << 20 }
     }
 }
 

@@ -107,7 +107,7 @@ impl Program {
     /// A `git` in its own process group, with nothing to read and nothing connected yet.
     pub(super) fn command(&self) -> std::process::Command {
         use std::os::unix::process::CommandExt;
-        let mut command = std::process::Command::new("git");
+        let mut command = std::process::Command::new(program());
         command
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
@@ -133,6 +133,16 @@ impl Program {
         let mut group = Group(child);
         tokio::time::timeout(limit, group.finish()).await.map_err(|_| RunError::TooLong)
     }
+}
+
+/// Where `git` is. Started by its path it is spawned; by its name, in an environment of its own, the
+/// whole server would be forked for it, and the copy of ten thousand agents' memory be kept apart
+/// page by page until `git` runs.
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).map(|folder| folder.join("git"));
+    let mut places = places.filter(|place| place.is_absolute() && place.is_file());
+    places.next().unwrap_or_else(|| PathBuf::from("git"))
 }
 
 /// A child and all that it started; what still runs when this is dropped is killed.

@@ -226,9 +226,11 @@ async fn greet(tls: Arc<Tls>, stream: TcpStream) -> io::Result<TlsStream<TcpStre
     if first[0] != TLS_HANDSHAKE {
         return Err(answer_plaintext(stream).await);
     }
-    let certificates = tls.certificates.clone();
-    let refreshed = tokio::task::spawn_blocking(move || certificates.refresh());
-    refreshed.await.map_err(io::Error::other)?;
+    if tls.certificates.may_be_old() {
+        let certificates = tls.certificates.clone();
+        let refreshed = tokio::task::spawn_blocking(move || certificates.refresh());
+        refreshed.await.map_err(io::Error::other)?;
+    }
     tls.acceptor.accept(stream).await
 }
 

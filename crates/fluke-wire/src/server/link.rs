@@ -52,7 +52,7 @@ impl Link {
         let incoming =
             Incoming { stream, sequence, skipped: 0, ender: ender.clone(), end: end.clone() };
         let downlink = Downlink {
-            welcome: Some(welcome_message(welcome)),
+            welcome: Some(Box::new(welcome_message(welcome))),
             waiting,
             sent: 0,
             ending: WatchStream::new(end),
@@ -117,7 +117,8 @@ pub enum SendError {
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     session: SessionId,
-    queue: mpsc::Sender<ServerMessage>,
+    /// Boxed: a channel has room for many from the start, and mostly none wait.
+    queue: mpsc::Sender<Box<ServerMessage>>,
     ender: Ender,
 }
 
@@ -143,12 +144,12 @@ impl Outgoing {
     }
 
     /// The message without its number, which it gets when it leaves.
-    fn envelope(&self, message: ToAgent) -> Result<ServerMessage, SendError> {
+    fn envelope(&self, message: ToAgent) -> Result<Box<ServerMessage>, SendError> {
         let body = to_agent_to_proto(message);
         if let server_message::Body::Snapshot(snapshot) = &body {
             check_size(snapshot)?;
         }
-        Ok(ServerMessage { session: self.session.0, sequence: 0, body: Some(body) })
+        Ok(Box::new(ServerMessage { session: self.session.0, sequence: 0, body: Some(body) }))
     }
 }
 
@@ -225,8 +226,8 @@ async fn ended(end: &mut watch::Receiver<Option<End>>) {
 
 /// What an agent hears: the welcome, then whatever is sent, numbered in the order of the queue.
 pub(super) struct Downlink {
-    welcome: Option<ServerMessage>,
-    waiting: mpsc::Receiver<ServerMessage>,
+    welcome: Option<Box<ServerMessage>>,
+    waiting: mpsc::Receiver<Box<ServerMessage>>,
     sent: u64,
     ending: WatchStream<Option<End>>,
     end: Option<End>,
@@ -251,12 +252,12 @@ impl Stream for Downlink {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(welcome) = self.welcome.take() {
-            return Poll::Ready(Some(Ok(welcome)));
+            return Poll::Ready(Some(Ok(*welcome)));
         }
         self.poll_end(cx);
         if let Some(message) = ready!(self.waiting.poll_recv(cx)) {
             self.sent += 1;
-            return Poll::Ready(Some(Ok(ServerMessage { sequence: self.sent, ..message })));
+            return Poll::Ready(Some(Ok(ServerMessage { sequence: self.sent, ..*message })));
         }
         Poll::Ready(match self.end.replace(End::Clean) {
             Some(End::Refused(why)) => Some(Err(why.into())),

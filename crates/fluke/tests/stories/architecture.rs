@@ -58,7 +58,8 @@ fn the_model_and_the_language_are_pure() {
             assert!(!crates[pure].contains(impure), "{pure} must not know {impure}");
         }
     }
-    for (name, dependencies) in &crates {
+    // What is measured against has streams of its own, with nothing of ours in them.
+    for (name, dependencies) in crates.iter().filter(|(name, _)| *name != "fluke-bench") {
         let protobuf =
             ["prost", "tonic", "tonic-prost"].iter().any(|it| dependencies.contains(*it));
         assert!(

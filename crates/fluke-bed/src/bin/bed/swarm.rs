@@ -19,7 +19,7 @@ const ABOUT: &str = "\
 Agents are real as far as the server can tell: each has its own connection, its own TLS session, \
 its own heartbeats, and speaks the protocol of this version. Their hosts are made up: a check \
 finds what the options below say, and an apply puts it right. Nothing is run, so that one machine \
-can be ten thousand hosts; it needs some 40 KiB of memory and one file descriptor for each.
+can be ten thousand hosts; it needs some 70 KiB of memory and one file descriptor for each.
 
 Every agent has the labels role (web, db, cache, queue, edge), region (eu, us, ap), env \
 (production, one in ten staging) and rack (r00 to r99, 40 hosts each): write selectors by them.

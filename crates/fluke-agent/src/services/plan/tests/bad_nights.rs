@@ -50,8 +50,8 @@ struct World {
 
 /// `a` has no health check, `b` has one, `c` has a volume.
 fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
-    let makers: [(&str, fn(&str) -> ContainerSpec); 3] =
-        [("a", spec), ("b", with_health), ("c", with_volume)];
+    type Make = fn(&str) -> ContainerSpec;
+    let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_volume)];
     let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
         version.map(|version| deployment(name, make(&format!("image:{version}"))))
     });
@@ -74,14 +74,14 @@ impl World {
                 // A new snapshot is tried at once.
                 self.host.setbacks.clear();
             }
-            Night::Dies(which) => self.to_one(which, |it| it.state = State::Exited),
+            Night::Dies(which) => self.change_one(which, |it| it.state = State::Exited),
             Night::Vanishes(which) => {
                 let ours: Vec<_> = self.ours().collect();
                 if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
                     self.host.containers.remove(at);
                 }
             }
-            Night::Tampered(which) => self.to_one(which, |it| it.tampered = Some("so".into())),
+            Night::Tampered(which) => self.change_one(which, |it| it.tampered = Some("so".into())),
             Night::Ill(version) => drop(self.ill.insert(format!("image:{version}"))),
             Night::Well(version) => drop(self.ill.remove(&format!("image:{version}"))),
             Night::Works(changes) => self.works(changes),
@@ -96,7 +96,7 @@ impl World {
         containers.filter(|(_, it)| it.is_ours).map(|(at, _)| at)
     }
 
-    fn to_one(&mut self, which: usize, change: impl Fn(&mut Container)) {
+    fn change_one(&mut self, which: usize, change: impl Fn(&mut Container)) {
         let ours: Vec<_> = self.ours().collect();
         if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
             change(&mut self.host.containers[at]);
@@ -193,23 +193,33 @@ impl World {
         });
         let ids: Vec<_> = over.map(|it| it.id).collect();
         let now = self.host.now;
-        ids.into_iter().for_each(|id| drop(self.host.released.entry(id).or_insert(now)));
+        for id in ids {
+            self.host.released.entry(id).or_insert(now);
+        }
     }
 
     /// Nothing goes wrong any more.
     fn calms_down(&mut self) {
         self.ill.clear();
         self.host.setbacks.clear();
+        // Twice nothing to do, with time to drain in between, is the end.
+        let mut idle = 0;
         for _ in 0..200 {
             match self.next() {
-                Some(change) => self.applies(change, true),
+                Some(change) => {
+                    idle = 0;
+                    self.applies(change, true);
+                }
+                None if idle == 2 => return,
                 None => {
+                    idle += 1;
                     self.released();
                     self.host.now += Duration::from_secs(60);
                 }
             }
             self.health_is_asked();
         }
+        panic!("it does not come to rest");
     }
 }
 

@@ -1,0 +1,65 @@
+//! What ten thousand agents cost a server while nothing changes.
+
+use std::time::Duration;
+
+use crate::figure::{Figure, Target, Unit};
+use crate::process::{processor_seconds, resident};
+use crate::row::{Bench, Row, Trouble, Turn, figures};
+use crate::scale::bare::{BareClients, BareServer};
+use crate::scale::crowd::Crowd;
+
+pub(super) const ROW: Row = Row {
+    id: "crowd",
+    what: "server, 10,000 TLS agents, 20 steps each",
+    reach: "≤ 600 MiB RSS in all, ≤ 5 % of a core when nothing changes",
+    how: "A server as a process with 10,000 agents of a swarm over TLS, twenty steps each, all of \
+          them checked every minute, heartbeats every 20 s; memory as the kernel counts it after a \
+          commit for all, processor time over a minute. Beside it: a process with as many bare gRPC \
+          streams over TLS that have carried one message each way, and nothing since. Quick mode: a \
+          tenth of everything.",
+    turn: Turn::Always,
+    measure,
+};
+
+/// Until what came of the join and the commit is over and memory was given back.
+const SETTLES: Duration = Duration::from_secs(25);
+
+fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
+    let (agents, watched) = match bench.quick {
+        true => (1_000, Duration::from_secs(20)),
+        false => (10_000, Duration::from_secs(60)),
+    };
+    let (bare, bare_time) = bare_streams(bench, agents as usize, watched)?;
+    let crowd = Crowd::start(bench, agents, "60s")?;
+    crowd.rests(SETTLES);
+    let pid = crowd.pid()?;
+    let memory = resident(pid)?;
+    let time = time_of(pid, watched)?;
+    let share = f64::from(agents) / 10_000.0;
+    let beside = "bare streams";
+    let most = Target::AtMost(600.0 * 1048576.0 * share.max(0.15));
+    let memory = Figure::new("memory", Unit::Bytes, &[memory]);
+    let time = Figure::new("processor", Unit::PercentOfCore, &[time]);
+    figures([
+        memory.map(|figure| figure.beside(beside, &[bare]).target(most)),
+        time.map(|figure| figure.beside(beside, &[bare_time]).target(Target::AtMost(5.0 * share))),
+    ])
+}
+
+/// Memory and processor time of a process that has bare streams.
+fn bare_streams(bench: &Bench, count: usize, watched: Duration) -> Result<(f64, f64), Trouble> {
+    let mut server = BareServer::start(&bench.own)?;
+    let (clients, _) = BareClients::join(&server, count)?;
+    server.broadcast()?;
+    let memory = resident(server.pid())?;
+    let time = time_of(server.pid(), watched)?;
+    clients.leave();
+    Ok((memory, time))
+}
+
+/// Hundredths of a core that a process takes.
+fn time_of(pid: u32, watched: Duration) -> Result<f64, Trouble> {
+    let before = processor_seconds(pid)?;
+    std::thread::sleep(watched);
+    Ok((processor_seconds(pid)? - before) / watched.as_secs_f64() * 100.0)
+}
