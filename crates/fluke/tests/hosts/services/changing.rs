@@ -23,7 +23,7 @@ fn an_image_that_does_not_become_well_leaves_the_old_one_serving() {
     bed.until("the new one was tried", |bed| {
         bed.events("app-1").iter().any(|event| {
             event.service.as_ref().is_some_and(|name| name.as_str() == "web")
-                && event.outcome == Some(Outcome::Failed)
+                && event.outcome == Some(Outcome::Failure)
         })
     });
     bed.until("the old one is alone again, and never stopped", |_| {
