@@ -1,5 +1,7 @@
 //! Containers find each other by name over the mesh, and the world finds them through a proxy.
 
+use std::path::{Path, PathBuf};
+
 use super::support::{address, answer, containers, has_image, running, runs_one, service};
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -9,7 +11,9 @@ const HTTP: &str =
 /// A proxy and two hosts that run `web`, of this image, each its own.
 fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
     bed.hosts(["edge-1", "app-1", "app-2"]);
-    let proxy = Join { labels: "role=edge".into(), more: "proxy = true".into(), ..Join::default() };
+    bed.brings(&traefik(), "traefik");
+    let more = "proxy {\n    program = \"/opt/fluke/traefik\"\n  }".into();
+    let proxy = Join { labels: "role=edge".into(), more, ..Join::default() };
     let edge = bed.host("edge-1").joins_as(&proxy);
     let apps = [bed.host("app-1").joins("role=app"), bed.host("app-2").joins("role=app")];
     for app in &apps {
@@ -17,6 +21,12 @@ fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
         has_image(app, "2");
     }
     (edge, apps)
+}
+
+/// The proxy's program, which `scripts/test-tools` installs.
+fn traefik() -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/traefik");
+    tools.canonicalize().expect("there is no traefik: run scripts/test-tools")
 }
 
 /// What the proxy answers for the shop.
