@@ -44,6 +44,9 @@ pub struct Api {
 impl Api {
     /// One that asks no proxy on its way.
     pub fn new() -> Result<Self, reqwest::Error> {
+        // A client is made with TLS, also for one who has no use for it; somebody may have said
+        // with which.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(LIMIT);
         Ok(Self { http: http.build()? })
     }
