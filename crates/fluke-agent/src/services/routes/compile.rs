@@ -386,8 +386,8 @@ fn resolver(acme: &Acme, settings: &Settings) -> Value {
     if let Some(directory) = &acme.directory {
         resolver["caServer"] = json!(directory);
     }
-    if let Some(roots) = &acme.roots {
-        resolver["caCertificates"] = json!([roots]);
+    if let Some(ca_file) = &acme.ca_file {
+        resolver["caCertificates"] = json!([ca_file]);
     }
     resolver
 }

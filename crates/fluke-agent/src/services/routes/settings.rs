@@ -70,7 +70,7 @@ pub struct Acme {
     /// Let's Encrypt if not given.
     pub directory: Option<String>,
     /// Whom to trust for the directory's own TLS, in PEM; the host's roots if not given.
-    pub roots: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Addresses that begin alike.

@@ -9,3 +9,4 @@ mod repairs;
 mod requests;
 mod stage;
 mod tls;
+mod units;

@@ -13,7 +13,7 @@ fn settings() -> Settings {
 }
 
 fn with_acme() -> Settings {
-    let acme = Acme { email: "ops@example.com".into(), directory: None, roots: None };
+    let acme = Acme { email: "ops@example.com".into(), directory: None, ca_file: None };
     Settings { acme: Some(acme), ..settings() }
 }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use tokio::net::UdpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::super::Acme;
@@ -14,19 +14,19 @@ use super::tls::connect;
 
 const DOMAIN: &str = "shop.example.com";
 
-/// Answers every question for an IPv4 address with one, and every other with nothing.
-async fn name_server(address: Ipv4Addr) -> SocketAddr {
-    let socket = UdpSocket::bind((address, 0)).await.expect("a port");
-    let at = socket.local_addr().expect("bound");
-    tokio::spawn(async move {
-        let mut question = [0; 512];
-        while let Ok((length, from)) = socket.recv_from(&mut question).await {
-            if let Some(answer) = name_answer(&question[..length], address) {
-                socket.send_to(&answer, from).await.expect("sent");
-            }
+/// Answers every question for an IPv4 address with one, and every other with nothing. Pebble asks
+/// over TCP.
+async fn name_server(address: Ipv4Addr) -> Container {
+    Container::serving(address, move |mut stream, _| async move {
+        while let Ok(length) = stream.read_u16().await {
+            let mut question = vec![0; length.into()];
+            let Ok(_) = stream.read_exact(&mut question).await else { return };
+            let Some(answer) = name_answer(&question, address) else { return };
+            let framed = [&(answer.len() as u16).to_be_bytes(), answer.as_slice()].concat();
+            let Ok(()) = stream.write_all(&framed).await else { return };
         }
-    });
-    at
+    })
+    .await
 }
 
 fn name_answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
@@ -45,6 +45,7 @@ fn name_answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
 
 struct Pebble {
     _process: Child,
+    _names: Container,
     management: SocketAddr,
     client: reqwest::Client,
 }
@@ -71,10 +72,10 @@ async fn a_certificate_is_had_from_an_acme_server_and_served() {
     let Some(program) = tool("pebble") else { return };
     let stage = Stage::with(|settings, folder| {
         let Some(std::net::IpAddr::V4(listen)) = settings.listen else { return };
-        let roots = folder.join("pebble.crt");
+        let ca_file = Some(folder.join("pebble.crt"));
         let directory = Some(format!("https://{listen}:14000/dir"));
         let email = "ops@example.com".to_owned();
-        settings.acme = Some(Acme { email, directory, roots: Some(roots) });
+        settings.acme = Some(Acme { email, directory, ca_file });
     });
     let Some(mut stage) = stage else { return };
     let pebble = pebble(&program, &stage).await;
@@ -86,7 +87,10 @@ async fn a_certificate_is_had_from_an_acme_server_and_served() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(LONG, served).await.expect("a certificate of Pebble's is served");
+    if tokio::time::timeout(LONG, served).await.is_err() {
+        let said = |name| std::fs::read_to_string(stage.folder.path().join(name));
+        panic!("no certificate\n{:?}\n{:?}", said("pebble.out"), said("proxy.out"));
+    }
     assert!(stage.path("acme.json").exists(), "it is kept");
 }
 
@@ -109,12 +113,18 @@ async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {
     std::fs::write(&path, config.to_string()).expect("room");
     let names = name_server(stage.listen).await;
     let mut command = Command::new(program);
-    command.arg("-config").arg(path).args(["-dnsserver", &names.to_string(), "-strict"]);
+    command.arg("-config").arg(path).args(["-dnsserver", &names.address.to_string(), "-strict"]);
     // It waits at random otherwise, and refuses some nonces at random.
     command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let log = std::fs::File::create(folder.join("pebble.out")).expect("room");
+    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
     let process = command.kill_on_drop(true).spawn().expect("started");
     let root = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).expect("PEM");
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
-    Pebble { _process: process, management, client: client.build().expect("a client") }
+    Pebble {
+        _process: process,
+        _names: names,
+        management,
+        client: client.build().expect("a client"),
+    }
 }

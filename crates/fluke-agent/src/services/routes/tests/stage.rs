@@ -53,20 +53,9 @@ impl Stage {
 
     /// With other settings; they may name files in the folder.
     pub(super) fn with(adjust: impl FnOnce(&mut Settings, &Path)) -> Option<Self> {
-        let program = tool("traefik")?;
         let folder = tempfile::tempdir().expect("a folder");
-        let listen = own_address();
-        let mut settings = Settings {
-            folder: folder.path().join("proxy"),
-            program: Some(program),
-            local: Network { address: LOCAL, prefix: 16 },
-            listen: Some(IpAddr::V4(listen)),
-            web: WEB,
-            secure: SECURE,
-            api: API,
-            certificates: Vec::new(),
-            acme: None,
-        };
+        let mut settings = settings(folder.path())?;
+        let Some(IpAddr::V4(listen)) = settings.listen else { return None };
         adjust(&mut settings, folder.path());
         let proxy = Proxy::kept_by(Foreman::default(), settings).expect("a client");
         Some(Self { folder, listen, proxy })
@@ -100,6 +89,21 @@ impl Stage {
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("proxy").join(name)
     }
+}
+
+/// A proxy in this folder, with an address of its own.
+pub(super) fn settings(folder: &Path) -> Option<Settings> {
+    Some(Settings {
+        folder: folder.join("proxy"),
+        program: Some(tool("traefik")?),
+        local: Network { address: LOCAL, prefix: 16 },
+        listen: Some(IpAddr::V4(own_address())),
+        web: WEB,
+        secure: SECURE,
+        api: API,
+        certificates: Vec::new(),
+        acme: None,
+    })
 }
 
 /// One address for each test of each process, within 127.0.0.0/8.
