@@ -82,6 +82,12 @@ impl CallError {
         matches!(self, Self::Gone { .. })
     }
 
+    /// Whether there is such a thing already.
+    pub(super) fn is_presence(&self) -> bool {
+        let exists = "org.freedesktop.systemd1.UnitExists";
+        matches!(self, Self::Refused { name, .. } if name == exists)
+    }
+
     /// Whether there is no such thing.
     pub(super) fn is_absence(&self) -> bool {
         match self {

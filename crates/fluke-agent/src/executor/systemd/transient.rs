@@ -60,7 +60,12 @@ impl Transient {
 
     /// Makes a unit and has it started; returns without waiting for it.
     pub(crate) async fn start(&self, name: &str, of: &Properties) -> Result<(), CallError> {
-        self.link.bus().await?.start_transient(name, of).await
+        let bus = self.link.bus().await?;
+        match bus.start_transient(name, of).await {
+            // One that is about to end is the same as it was: it is started when it has.
+            Err(error) if error.is_presence() => bus.queue_job(name, "StartUnit").await,
+            started => started,
+        }
     }
 
     /// Has a unit stopped; returns without waiting for it. One that is not there is fine.
