@@ -4,3 +4,4 @@ pub mod names;
 pub mod observe;
 pub mod plan;
 pub mod podman;
+pub mod routes;
