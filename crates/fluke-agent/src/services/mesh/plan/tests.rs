@@ -232,7 +232,7 @@ fn what_somebody_undoes_is_named_and_put_right() {
         (|seen| link(seen).mtu = 1500, "its MTU is not 1420"),
         (|seen| link(seen).addresses.clear(), "it has not the address 10.100.0.100/32"),
         (
-            |seen| drop(link(seen).routes.remove(&Net::of_containers(subnet(2)))),
+            |seen| assert!(link(seen).routes.remove(&Net::of_containers(subnet(2))).is_some()),
             "it does not lead to 10.200.2.0/24",
         ),
         (|seen| drop(seen.device.peers.remove(&key(1))), "peer h1 is missing"),

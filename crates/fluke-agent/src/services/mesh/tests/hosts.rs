@@ -27,8 +27,9 @@ pub struct World {
 }
 
 /// A thread in a network of its own.
-struct Place {
-    thread: i32,
+pub struct Place {
+    /// By which it is found under `/proc`.
+    pub thread: i32,
     /// Ends the thread when dropped.
     orders: Option<mpsc::Sender<Work>>,
     ended: Option<JoinHandle<()>>,
@@ -36,7 +37,7 @@ struct Place {
 
 /// A host with its mesh.
 pub struct Host {
-    place: Place,
+    pub place: Place,
     /// Its number: that of its subnet, and the last one of its address.
     pub number: u8,
     /// What its interface is called: sockets of WireGuard are the machine's.
@@ -92,18 +93,6 @@ impl Host {
         self.place.sh(&command.replace("MESH", &self.interface))
     }
 
-    /// Starts a command on the host.
-    pub fn starts(&self, command: &str) -> std::process::Child {
-        let command = command.replace("MESH", &self.interface);
-        self.place.does(move |_| {
-            Box::pin(async move {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &command]).stdout(std::process::Stdio::piped());
-                shell.spawn().expect("sh runs")
-            })
-        })
-    }
-
     pub fn subnet(&self) -> Subnet {
         Subnet::new(self.number.into()).expect("a number")
     }
@@ -155,7 +144,7 @@ impl Drop for Host {
 }
 
 impl Place {
-    fn new(setup: Option<Setup>) -> Self {
+    pub fn new(setup: Option<Setup>) -> Self {
         let (orders, received) = mpsc::channel::<Work>();
         let (ready, begun) = mpsc::channel();
         let ended = std::thread::spawn(move || {
@@ -175,7 +164,7 @@ impl Place {
         Self { thread, orders: Some(orders), ended: Some(ended) }
     }
 
-    fn does<T: Send + 'static>(
+    pub fn does<T: Send + 'static>(
         &self,
         work: impl for<'a> FnOnce(&'a mut Mesh) -> Pin<Box<dyn Future<Output = T> + 'a>>
         + Send
@@ -192,13 +181,13 @@ impl Place {
         answered.recv().expect("done")
     }
 
-    fn sh(&self, command: &str) -> String {
+    pub fn sh(&self, command: &str) -> String {
         let output = self.try_sh(command);
         assert!(output.status.success(), "{command}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn try_sh(&self, command: &str) -> std::process::Output {
+    pub fn try_sh(&self, command: &str) -> std::process::Output {
         let command = command.to_owned();
         self.does(|_| {
             Box::pin(async move {

@@ -104,7 +104,7 @@ fn the_end_of_the_program_is_heard_of_and_put_right() {
         })
     });
     // Its interface is named in its arguments, and is this test's own.
-    one.sh("kill -9 $(pgrep -xf 'wireguard-go MESH')");
+    one.sh("kill -9 $(pgrep -xf '/[^ ]*/wireguard-go MESH')");
     one.does(|mesh| Box::pin(mesh.changed()));
     assert!(one.drift(&table).is_some());
     one.joins(&table);
