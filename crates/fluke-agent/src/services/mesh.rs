@@ -206,7 +206,7 @@ impl Mesh {
     /// is tried elsewhere: that is how it is found, and no drift.
     pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Option<String>, MeshError> {
         let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look().await?;
+        let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let changes = plan(&wanted, &seen, &self.attempts);
         if changes.is_empty() {
@@ -249,7 +249,7 @@ impl Mesh {
 
     async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
         let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look().await?;
+        let seen = self.interface.look(own).await?;
         let mut failed = Vec::new();
         for change in plan(&wanted, &seen, &self.attempts) {
             match self.interface.make(&change, &self.key, own).await {
@@ -260,7 +260,7 @@ impl Mesh {
         }
         // What was heard so far was our own doing; what is heard from here on was not looked at yet.
         self.events.forget();
-        let seen = self.interface.look().await?;
+        let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let left = plan(&wanted, &seen, &self.attempts);
         if left.is_empty() {

@@ -14,6 +14,7 @@ use super::device::{Device, Order};
 use super::endpoints::Own;
 use super::key::PrivateKey;
 use super::net::Net;
+use super::netlink::message::Message;
 use super::netlink::route::{self, Link};
 use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
@@ -40,12 +41,14 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// All that can be seen of it.
-    pub async fn look(&self) -> Result<Seen, MeshError> {
+    /// All that can be seen of it, on a host with this subnet.
+    pub async fn look(&self, own: Subnet) -> Result<Seen, MeshError> {
         let link = self.link().map_err(|source| self.unseen("the interface", source))?;
         let forwarding = std::fs::read_to_string(FORWARDING);
-        let rules = rules().map_err(|source| self.unseen("the rules of nftables", source))?;
+        let rules = comments().map_err(|source| self.unseen("the rules of nftables", source))?;
+        let shut = self.is_shut(Net::of_containers(own));
         let mut seen = Seen {
+            shut: shut.map_err(|source| self.unseen("the rules of iptables", source))?,
             forwarding: forwarding.is_ok_and(|text| text.trim() == "1"),
             rules,
             ..Seen::default()
@@ -72,6 +75,7 @@ impl Interface {
                 let (batch, confirmed) = nftables::replace(&self.name, Net::of_containers(own));
                 Socket::open(Family::Netfilter).and_then(|socket| socket.tell(&batch, confirmed))
             }
+            Change::Open => self.open(Net::of_containers(own)),
             Change::Key => self.tell(&Order::Key(key)).await,
             Change::Port(port) => self.tell(&Order::Port(*port)).await,
             Change::Peer(peer, order) => self.tell(&Order::Peer(*peer, order)).await,
@@ -92,7 +96,12 @@ impl Interface {
                 gone(Socket::open(Family::Route)?.change(route::delete_link(link.index)))?;
             }
             let (batch, confirmed) = nftables::remove();
-            Socket::open(Family::Netfilter)?.tell(&batch, confirmed)
+            Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
+            let (batch, confirmed) = nftables::close(&self.openings()?);
+            match confirmed {
+                0 => Ok(()),
+                _ => Socket::open(Family::Netfilter)?.tell(&batch, confirmed),
+            }
         };
         removed.await.map_err(|source| MeshError::NotMade { source })
     }
@@ -122,6 +131,32 @@ impl Interface {
             }));
         })?;
         Ok(found)
+    }
+
+    /// Whether iptables keeps out what comes to our containers.
+    fn is_shut(&self, own: Net) -> io::Result<bool> {
+        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain()) {
+            Ok((_, body)) if nftables::is_closed(&body) => {
+                let opening = nftables::opening(&self.name, own);
+                Ok(!self.openings()?.iter().any(|rule| rule.comment == opening))
+            }
+            Ok(_) => Ok(false),
+            Err(error) if is(&error, Errno::NOENT) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&self, own: Net) -> io::Result<()> {
+        let (batch, confirmed) = nftables::open(&self.name, own, &self.openings()?);
+        Socket::open(Family::Netfilter)?.tell(&batch, confirmed)
+    }
+
+    /// The rules in iptables' chain that were made here.
+    fn openings(&self) -> io::Result<Vec<nftables::Rule>> {
+        let mut rules = rules(nftables::get_their_rules())?;
+        let beginning = nftables::openings(&self.name);
+        rules.retain(|rule| rule.comment.starts_with(&beginning));
+        Ok(rules)
     }
 
     fn link(&self) -> io::Result<Option<Link>> {
@@ -202,10 +237,7 @@ impl Interface {
         }
     }
 
-    fn change(
-        &self,
-        message: impl FnOnce(u32) -> super::netlink::message::Message,
-    ) -> io::Result<()> {
+    fn change(&self, message: impl FnOnce(u32) -> Message) -> io::Result<()> {
         let link = self.link()?.ok_or(Errno::NODEV)?;
         Socket::open(Family::Route)?.change(message(link.index))
     }
@@ -228,17 +260,24 @@ fn kernel() -> io::Result<(Socket, u16)> {
     Ok((Socket::open(Family::Generic)?, family))
 }
 
-/// The comments of the rules that are in force, sorted.
-fn rules() -> io::Result<Vec<String>> {
+/// The rules that are asked for; none where there is no such table.
+fn rules(of: Message) -> io::Result<Vec<nftables::Rule>> {
     let mut rules = Vec::new();
-    let listed = Socket::open(Family::Netfilter)?.list(nftables::get_rules(), |_, body| {
-        rules.extend(nftables::read_rule(body));
+    let listed = Socket::open(Family::Netfilter)?.list(of, |_, body| {
+        rules.push(nftables::read_rule(body));
     });
-    rules.sort();
     match listed {
         Err(error) if !is(&error, Errno::NOENT) => Err(error),
         _ => Ok(rules),
     }
+}
+
+/// The comments of our rules that are in force, sorted.
+fn comments() -> io::Result<Vec<String>> {
+    let ours = rules(nftables::get_rules())?.into_iter().filter(nftables::Rule::is_ours);
+    let mut comments: Vec<String> = ours.map(|rule| rule.comment).collect();
+    comments.sort();
+    Ok(comments)
 }
 
 /// To remove what is not there is done already.

@@ -65,6 +65,8 @@ pub struct Seen {
     pub forwarding: bool,
     /// The comments of the rules that are in force.
     pub rules: Vec<String>,
+    /// Whether somebody else's rules keep out what comes to our containers.
+    pub shut: bool,
 }
 
 /// An interface as the kernel has it.
@@ -107,6 +109,8 @@ pub enum Change {
     Forwarding,
     /// Put the rules in force.
     Rules,
+    /// Let through what comes to our containers.
+    Open,
 }
 
 impl Wanted {
@@ -170,6 +174,9 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
     // Before anything can come in.
     if seen.rules != wanted.rules {
         changes.push(Change::Rules);
+    }
+    if seen.shut {
+        changes.push(Change::Open);
     }
     if device.key != Some(wanted.key) {
         changes.push(Change::Key);
@@ -302,6 +309,7 @@ impl Change {
             Self::AddRoute(net) => format!("it does not lead to {net}"),
             Self::Forwarding => "the host does not forward packets".to_owned(),
             Self::Rules => format!("the rules of `{}` are others", super::RULES),
+            Self::Open => "iptables keeps the mesh from containers".to_owned(),
             Self::Peer(key, order) => {
                 let name = wanted.name_of(key);
                 match order {

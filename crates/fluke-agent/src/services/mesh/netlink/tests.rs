@@ -23,7 +23,8 @@ fn net(text: &str) -> Net {
     Net::parse(text).expect("a network")
 }
 
-/// As `strace -e trace=network -xx` shows them of `ip`.
+/// As `strace -e write=all` shows them of `ip`, but for the order of attributes, numbers that nobody
+/// needs, and the flag of those that hold others.
 #[cfg(target_endian = "little")]
 #[test]
 fn messages_are_those_that_ip_sends() {

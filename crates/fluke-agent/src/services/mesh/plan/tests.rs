@@ -41,6 +41,7 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
     match change {
         Change::Forwarding => return seen.forwarding = true,
         Change::Rules => return seen.rules.clone_from(&wanted.rules),
+        Change::Open => return seen.shut = false,
         _ => {}
     }
     let link = seen.link.as_mut().expect("nothing can be told to an interface that is not there");
@@ -62,7 +63,7 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
         }
         Change::RemoveRoute(net) => drop(link.routes.remove(net)),
         Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
-        Change::Create | Change::Forwarding | Change::Rules => {}
+        Change::Create | Change::Forwarding | Change::Rules | Change::Open => {}
     }
 }
 
@@ -147,7 +148,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     let peer = (proptest::option::of(any_endpoint()), any_net(), any::<bool>(), 0_u16..2);
     let peers = proptest::collection::btree_map((1_u8..7).prop_map(key), peer, 0..4);
     let link = proptest::option::of(any_link());
-    (link, peers, any::<bool>(), any::<bool>()).prop_map(|(link, peers, forwarding, ours)| {
+    (link, peers, any::<[bool; 3]>()).prop_map(|(link, peers, [forwarding, shut, ours])| {
         let mut device = Device { key: ours.then_some(OWN), port: 51820, ..Device::default() };
         for (key, (endpoint, net, foreign, often)) in peers {
             let taken = device.peers.values().any(|peer| peer.allowed.contains(&net));
@@ -159,7 +160,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         if link.is_none() {
             device = Device::default();
         }
-        Seen { link, device, forwarding, rules: Vec::new() }
+        Seen { link, device, forwarding, shut, rules: Vec::new() }
     })
 }
 
@@ -172,7 +173,7 @@ proptest! {
         prop_assert_eq!(plan(&wanted, &now, &attempts), vec![], "once is enough");
 
         let link = now.link.as_ref().expect("made");
-        prop_assert!(link.up && link.mtu == MTU && now.forwarding && now.rules == wanted.rules);
+        prop_assert!(link.up && link.mtu == MTU && now.forwarding && !now.shut && now.rules == wanted.rules);
         let own = Net { address: wanted.address, bits: 32 };
         prop_assert_eq!(&link.addresses, &BTreeSet::from([own]));
         prop_assert_eq!((now.device.key, now.device.port), (Some(OWN), 51820));
@@ -223,7 +224,7 @@ fn what_somebody_undoes_is_named_and_put_right() {
     fn link(seen: &mut Seen) -> &mut SeenLink {
         seen.link.as_mut().expect("it is there")
     }
-    let undone: [(Undo, &str); 11] = [
+    let undone: [(Undo, &str); 12] = [
         (|seen| (seen.link, seen.device) = Default::default(), "the interface is not there"),
         (
             |seen| (link(seen).up, link(seen).routes) = Default::default(),
@@ -246,6 +247,7 @@ fn what_somebody_undoes_is_named_and_put_right() {
         ),
         (|seen| seen.device.key = None, "it has another key"),
         (|seen| seen.forwarding = false, "the host does not forward packets"),
+        (|seen| seen.shut = true, "iptables keeps the mesh from containers"),
         (|seen| seen.rules.clear(), "the rules of `fluke-mesh` are others"),
     ];
     for (undo, words) in undone {

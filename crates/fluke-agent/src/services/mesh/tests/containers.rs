@@ -107,6 +107,32 @@ fn containers_of_two_hosts_see_each_other_as_they_are() {
     assert_eq!(one.drift(&table), None, "bridges are none of ours");
 }
 
+/// As Docker and ufw leave it.
+#[test]
+fn a_chain_that_is_closed_is_opened_for_containers_and_for_nothing_else() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let (here, there) = (Container::on(&one, &netavark), Container::on(&two, &netavark));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    two.sh("iptables -P FORWARD DROP");
+    let drift = two.drift(&table);
+    assert_eq!(drift.as_deref(), Some("iptables keeps the mesh from containers"));
+    two.joins(&table);
+    assert_eq!(here.is_seen_as(&there), here.address);
+    // iptables knows it for one of its own.
+    let rules = two.sh("iptables-save -t filter");
+    assert!(rules.contains("-i MESH".replace("MESH", &two.interface).as_str()), "{rules}");
+    two.sh("iptables -F FORWARD");
+    assert!(two.drift(&table).is_some());
+    two.joins(&table);
+    two.does(|mesh| Box::pin(async { mesh.leave().await.expect("gone") }));
+    let rules = two.sh("iptables-save -t filter");
+    assert!(!rules.contains(&two.interface), "{rules}");
+}
+
 #[test]
 fn the_mesh_is_no_way_into_the_networks_behind_a_host() {
     let Some(world) = World::new() else { return };
