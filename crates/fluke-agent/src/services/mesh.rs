@@ -48,6 +48,7 @@ use tokio::time::Instant;
 
 pub use endpoints::parse as parse_endpoint;
 pub use key::KeyError;
+pub use userspace::Keeper;
 
 use attempts::Attempts;
 use endpoints::Own;
@@ -86,6 +87,8 @@ pub struct Setup {
     pub key: PathBuf,
     /// [`PROGRAM`], or one that speaks the same at its socket.
     pub program: PathBuf,
+    /// Who keeps that program running; see [`Keeper::here`].
+    pub keeper: Keeper,
 }
 
 impl Setup {
@@ -97,6 +100,7 @@ impl Setup {
             endpoint: None,
             key: state_dir.join("mesh.key"),
             program: PROGRAM.into(),
+            keeper: Keeper::here(),
         }
     }
 }
@@ -184,6 +188,7 @@ impl Mesh {
         let interface = Interface {
             name: setup.interface.clone(),
             program: setup.program.clone(),
+            keeper: setup.keeper,
             sockets: SOCKETS.into(),
         };
         let (attempts, began) = (Attempts::default(), Instant::now());

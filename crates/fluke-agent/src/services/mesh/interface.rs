@@ -18,7 +18,8 @@ use super::netlink::message::Message;
 use super::netlink::route::{self, Link};
 use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
-use super::{uapi, userspace};
+use super::uapi;
+use super::userspace::{self, Keeper};
 
 /// Whether the host forwards packets between its networks.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -36,6 +37,8 @@ pub struct Interface {
     pub name: String,
     /// The program that serves it where the kernel does not.
     pub program: PathBuf,
+    /// Who keeps that program running.
+    pub keeper: Keeper,
     /// Where such programs have their sockets.
     pub sockets: PathBuf,
 }
@@ -220,7 +223,7 @@ impl Interface {
             // Somebody was quicker; what it is, the next look tells.
             Err(error) if is(&error, Errno::EXIST) => Ok(()),
             Err(error) if is(&error, Errno::OPNOTSUPP) => {
-                userspace::start(&self.program, &self.name, &self.socket()).await
+                userspace::start(&self.program, self.keeper, &self.name, &self.socket()).await
             }
             Err(source) => Err(MeshError::NotMade { source }),
         }

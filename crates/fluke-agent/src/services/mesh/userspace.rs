@@ -19,14 +19,37 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between looks whether it has.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Who sees to it that the program goes on while the agent does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// systemd: a unit of its own.
+    Systemd,
+    /// Nobody: it goes to the background by itself.
+    Nobody,
+}
+
+impl Keeper {
+    /// Whoever there is on this host.
+    pub fn here() -> Self {
+        if Path::new(BOOTED).is_dir() { Self::Systemd } else { Self::Nobody }
+    }
+}
+
 /// Has the program run, whatever becomes of the agent, until its socket answers.
-pub async fn start(program: &Path, interface: &str, socket: &Path) -> Result<(), MeshError> {
+pub async fn start(
+    program: &Path,
+    keeper: Keeper,
+    interface: &str,
+    socket: &Path,
+) -> Result<(), MeshError> {
     let failed = |why: String| MeshError::NoProgram { program: program.into(), why };
     let program = find(program).ok_or_else(|| failed("it is not there".to_owned()))?;
     let started = async {
-        match Path::new(BOOTED).is_dir() {
-            true => unit(&program, interface).await.map_err(|error| error.to_string())?,
-            false => daemon(&program, interface).await?,
+        match keeper {
+            Keeper::Systemd => {
+                unit(&program, interface).await.map_err(|error| error.to_string())?
+            }
+            Keeper::Nobody => daemon(&program, interface).await?,
         }
         // The name is there before somebody listens.
         while UnixStream::connect(socket).await.is_err() {
@@ -82,7 +105,7 @@ async fn call<B: serde::Serialize + zbus::Type>(
     bus.call_method(Some(SYSTEMD), "/org/freedesktop/systemd1", Some(MANAGER), method, body).await
 }
 
-/// By itself, on a host without systemd: it goes to the background once its socket is open.
+/// By itself: it goes to the background once its socket is open.
 async fn daemon(program: &Path, interface: &str) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg(interface).env("LOG_LEVEL", "error").current_dir("/");

@@ -12,7 +12,7 @@ use fluke_model::directory::{Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
 use nix::sched::{CloneFlags, unshare};
 
-use crate::services::mesh::{Mesh, PROGRAM, Setup};
+use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup};
 
 /// Nothing here takes so long, but on a machine that is busy with other things.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -63,7 +63,9 @@ impl World {
     pub fn host(&self, number: u8) -> Host {
         let state = tempfile::tempdir().expect("a directory");
         let interface = format!("fl{:x}-{}-{number}", std::process::id() & 0xfffff, self.number);
-        let setup = Setup { interface: interface.clone(), ..Setup::new(state.path()) };
+        // systemd would start it in the machine's own network.
+        let keeper = Keeper::Nobody;
+        let setup = Setup { interface: interface.clone(), keeper, ..Setup::new(state.path()) };
         let place = Place::new(Some(setup));
         self.wire.sh(&format!(
             "ip link add port{number} type veth peer name eth0 netns {} && \
