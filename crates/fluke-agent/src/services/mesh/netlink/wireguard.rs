@@ -7,7 +7,7 @@ use std::time::Duration;
 use fluke_model::directory::PublicKey;
 
 use super::message::{Attributes, Message, attributes};
-use crate::services::mesh::device::{Device, Order, PeerOrder, SeenPeer};
+use crate::services::mesh::device::{Device, Order, PeerOrder};
 use crate::services::mesh::net::Net;
 
 /// The kernel's list of families is one itself.
@@ -152,7 +152,7 @@ fn read_peer(value: &[u8], since_epoch: Duration, device: &mut Device) {
     let key = attributes(value, 0).find(|(kind, _)| *kind == PEER_KEY);
     let Some(key) = key.and_then(|(_, key)| key.first_chunk()) else { return };
     // One with many networks is continued in the next message, without all the rest.
-    let peer = device.peers.entry(PublicKey(*key)).or_insert_with(SeenPeer::default);
+    let peer = device.peers.entry(PublicKey(*key)).or_default();
     for (kind, value) in attributes(value, 0) {
         match kind {
             PEER_ENDPOINT => peer.endpoint = read_endpoint(value),

@@ -100,7 +100,7 @@ impl Host {
     }
 
     pub fn name(&self) -> AgentName {
-        AgentName::new(&format!("h{}", self.number)).expect("a name")
+        AgentName::new(format!("h{}", self.number)).expect("a name")
     }
 
     /// What others are told of it.
