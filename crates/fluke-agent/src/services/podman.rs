@@ -15,7 +15,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use answer::{Details, Listed, LocalImage, Network};
+pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet};
 pub use create::{Made, create_body};
 pub use events::{Event, Events};
 pub use pull::{Progress, Pull};
@@ -139,11 +139,18 @@ impl Podman {
         }
     }
 
-    /// Asks a container how it feels, and remembers the answer.
-    pub async fn ask_health(&self, id: &str, limit: Duration) -> Result<(), PodmanError> {
+    /// Asks a container how it feels, has Podman count the answer, and says whether it was a good
+    /// one.
+    pub async fn ask_health(&self, id: &str, limit: Duration) -> Result<bool, PodmanError> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            #[serde(rename = "Status")]
+            status: String,
+        }
         let path = format!("containers/{id}/healthcheck");
         let what = format!("ask {id} how it is");
-        self.call(Method::GET, &what, &path, NOTHING, limit + LOOK).await.map(drop)
+        let answer = self.call(Method::GET, &what, &path, NOTHING, limit).await?;
+        Ok(read::<Answer>(&what, answer).await?.status == "healthy")
     }
 
     /// An image that is here; none if it is not.
