@@ -212,8 +212,11 @@ impl Lane {
         if wake == Wake::Safety {
             self.sections.iter_mut().for_each(Sections::doubt);
         }
-        let Some(desired) = self.desired.clone() else { return idle };
         self.look_at = None;
+        let Some(desired) = self.desired.clone() else {
+            self.answer_with(Some("this host was not told yet what it should be".into())).await;
+            return idle;
+        };
         if desired.wanted.is_empty() && !watch::is_there(&self.config.socket) {
             // Nothing is wanted, and nothing can be there.
             self.has_containers = false;
@@ -251,9 +254,7 @@ impl Lane {
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }
-        if let Some(settling) = self.settling.take() {
-            self.say_settled(settling.settle, None).await;
-        }
+        self.answer_with(None).await;
         idle
     }
 
@@ -460,9 +461,12 @@ impl Lane {
         }
     }
 
-    async fn say_settled(&mut self, settle: Settle, problem: Option<String>) {
-        let instruction = settle.instruction;
-        self.scribe.say(ToServer::Settled { instruction, problem }).await;
+    /// Tells who asked, if somebody did, how it ended.
+    async fn answer_with(&mut self, problem: Option<String>) {
+        if let Some(Settling { settle, .. }) = self.settling.take() {
+            let instruction = settle.instruction;
+            self.scribe.say(ToServer::Settled { instruction, problem }).await;
+        }
     }
 
     fn keep_tables(&mut self) {

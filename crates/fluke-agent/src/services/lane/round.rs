@@ -49,6 +49,7 @@ impl Lane {
                 Err(error) => {
                     self.in_the_dark(&desired, &error);
                     self.say_how_containers_are().await;
+                    self.answer_with(Some(told(&error))).await;
                     break processing.give_up();
                 }
             };
@@ -149,7 +150,7 @@ impl Lane {
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
         self.has_containers = seen.containers.iter().any(|it| it.is_ours);
         self.rounds.see(&seen.containers, &desired.wanted, now);
-        self.released.retain(|id, _| is_there(id));
+        self.released.retain(|id, _| is_there(id) && !is_wanted(id));
         self.deployments.retain(|id| is_wanted(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
@@ -318,9 +319,7 @@ impl Lane {
             None if is_over => late(),
             None => return,
         };
-        if let Some(settling) = self.settling.take() {
-            self.say_settled(settling.settle, problem).await;
-        }
+        self.answer_with(problem).await;
     }
 }
 
