@@ -88,14 +88,16 @@ async fn deploy(
 
 /// What the agent itself may have: Podman's own defaults may be more than there is to give.
 fn limits() -> Vec<Limit> {
-    const ENOUGH: u64 = 1 << 20;
-    let of = |kind, resource| {
+    // Podman limits itself to these, and cannot give more than it has.
+    const FILES: u64 = 1 << 20;
+    const PROCESSES: u64 = 1 << 15;
+    let of = |kind, resource, most: u64| {
         let (_, hard) = getrlimit(resource).ok()?;
-        let hard = hard.min(ENOUGH);
+        let hard = hard.min(most);
         Some(Limit { kind, soft: hard, hard })
     };
-    let limits = [("nofile", Resource::RLIMIT_NOFILE), ("nproc", Resource::RLIMIT_NPROC)];
-    limits.into_iter().filter_map(|(kind, resource)| of(kind, resource)).collect()
+    let files = of("nofile", Resource::RLIMIT_NOFILE, FILES);
+    files.into_iter().chain(of("nproc", Resource::RLIMIT_NPROC, PROCESSES)).collect()
 }
 
 /// What a change is about, for the record.

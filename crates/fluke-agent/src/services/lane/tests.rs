@@ -100,7 +100,7 @@ fn a_container_that_somebody_put_in_its_place_goes() {
         other.spec = Arc::new(ContainerSpec { resources, ..spec("exec sleep 1000") });
         let address = stage.subnet().address(77);
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
-        let body = create_body(&other, Default::default(), spot, Vec::new());
+        let body = create_body(&other, Default::default(), spot, stage::few());
         stage.podman.remove(&before.id).await.expect("removed");
         let made = stage.podman.create(&container_name(&impostor), &body).await;
         stage

@@ -23,6 +23,7 @@ use crate::host::environment::Environment;
 use crate::services::addresses::own_choice;
 use crate::services::kept::Folder;
 use crate::services::plan::Deployment;
+use crate::services::podman::create::Limit;
 use crate::services::podman::{Listed, Podman};
 use crate::services::{FromLane, Opening, Services, ServicesConfig};
 use crate::state::Held;
@@ -30,7 +31,7 @@ use crate::state::Held;
 const INSIDE: &str = "FLUKE_TEST_INSIDE_A_HOST";
 const HOST: &str = "h1";
 /// Long enough that nobody waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Tells a story on a host of its own: the test runs itself again where it may do anything.
 pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
@@ -338,9 +339,18 @@ impl Stage {
 
     fn give_up(&self) -> ! {
         let log = std::fs::read_to_string(self.path("podman.log")).unwrap_or_default();
+        let said = |fact: &Fact| match fact {
+            Fact::Began { reason } => format!("began: {reason}"),
+            Fact::Ended { outcome, output, .. } => {
+                format!("{}: {}", outcome.as_str(), output.text())
+            }
+            Fact::PassedOver { reason, .. } => format!("passed over: {reason}"),
+        };
+        let records: Vec<_> =
+            self.records.iter().map(|(part, fact)| format!("{part} {}", said(fact))).collect();
         panic!(
-            "it does not become so; reports: {:#?}\nrecords: {:#?}\nnetwork: {:?}\n{log}",
-            self.reports, self.records, self.network
+            "it does not become so; reports: {:#?}\nrecords: {records:#?}\nnetwork: {:?}\n{log}",
+            self.reports, self.network
         );
     }
 
@@ -412,6 +422,11 @@ impl Drop for Stage {
 pub fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
     assert!(output.status.success(), "ip {arguments}: {output:?}");
+}
+
+/// Limits that can be given on any machine.
+pub fn few() -> Vec<Limit> {
+    ["nofile", "nproc"].map(|kind| Limit { kind, soft: 1024, hard: 1024 }).into()
 }
 
 /// A container that runs a line of shell.
