@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::executor::{Allow, Executors};
 use crate::host::process::Stop;
 use crate::journal::Entry;
+use crate::services::{FromLane, Opening, Services, ServicesConfig};
 use crate::session::{self, Connector, Event};
 use crate::state::offline::Offline;
 use crate::state::processing::{
@@ -71,6 +72,8 @@ pub struct AgentConfig {
     pub parallel_checks: usize,
     /// How long a command that puts something right may go on when the agent is told to stop.
     pub stop_grace: Duration,
+    /// How services are looked after; none: they are not.
+    pub services: Option<ServicesConfig>,
 }
 
 /// What an agent is doing, for those who watch it.
@@ -205,6 +208,12 @@ struct Agent<W: World, S> {
     store: Store,
     status: S,
 
+    services: Option<ServicesConfig>,
+    /// Looks after services.
+    lane: Option<Services>,
+    /// How many changes it is in the middle of.
+    lane_changes: usize,
+
     activity: Activity,
     work: JoinSet<Done>,
     /// Tells running commands that the agent stops.
@@ -283,6 +292,8 @@ enum Happening {
     TimeToWrite,
     Noticed(StepIndex),
     TimeToRest,
+    /// The lane said something; nothing: it ended, which it never does by itself.
+    Lane(Option<FromLane>),
 }
 
 impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
@@ -310,6 +321,9 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             offline: Offline::new(store.poll_interval(), Instant::now().into_std()),
             store,
             status,
+            services: config.services,
+            lane: None,
+            lane_changes: 0,
             activity: Activity::Idle(Idle::new(held)),
             work: JoinSet::new(),
             stop,
@@ -334,12 +348,14 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         };
         agent.connect(Duration::ZERO);
         agent.watch_steps();
+        agent.open_lane(Duration::ZERO);
         agent
     }
 
     /// How it ended, once it has.
     fn is_over(&self) -> Option<Ending> {
-        self.ending.filter(|_| matches!(self.activity, Activity::Idle(_)))
+        let is_idle = matches!(self.activity, Activity::Idle(_)) && self.lane_changes == 0;
+        self.ending.filter(|_| is_idle)
     }
 
     /// Whether nothing new is taken up.
@@ -376,7 +392,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     async fn wait(&mut self, mut endings: Pin<&mut impl FusedStream<Item = Ending>>) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
-        let Self { events, work, session, outbox, store, watched, connection, .. } = self;
+        let Self { events, work, session, outbox, store, watched, connection, lane, .. } = self;
         tokio::select! {
             biased;
             Some(ending) = endings.next(), if self.ending != Some(Ending::Stop) => {
@@ -388,6 +404,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 Happening::ConnectionEnded(ended)
             }
             Some(()) = send_next(session.as_ref(), outbox, store) => Happening::Sent,
+            said = hear_lane(lane.as_mut()) => Happening::Lane(said),
             Some(step) = watched.next() => Happening::Noticed(step),
             () = sleep_until(self.hurry_at.unwrap_or(self.write_again)), if self.hurry_at.is_some() => {
                 Happening::OutOfPatience
@@ -418,6 +435,8 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 self.write_again = Instant::now() + WRITE_AGAIN;
             }
             Happening::Noticed(step) => drop(self.noticed.insert(step)),
+            Happening::Lane(Some(said)) => self.heard_lane(said),
+            Happening::Lane(None) => self.reopen_lane(),
             Happening::TimeToRest => {
                 self.rest_at = None;
                 self.world.rest();
@@ -451,7 +470,16 @@ async fn send_next(
     Some(())
 }
 
+/// What the lane says; where there is none, nothing.
+async fn hear_lane(lane: Option<&mut Services>) -> Option<FromLane> {
+    match lane {
+        Some(lane) => lane.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 mod hearing;
+mod serving;
 mod working;
 
 #[cfg(test)]

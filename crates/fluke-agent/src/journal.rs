@@ -44,7 +44,8 @@ pub struct Journal {
     next: RecordId,
     /// In order.
     records: VecDeque<Record>,
-    /// The records with which the applies under way began: one of a step, one of services at most.
+    /// The records with which the applies under way began: one of a step at most, and one of each
+    /// part of services.
     open: Vec<Record>,
     bytes: usize,
     lost: u64,

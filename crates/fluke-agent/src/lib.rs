@@ -21,3 +21,4 @@ pub mod world;
 
 pub use agent::{AgentConfig, AgentError, AgentStatus, Ending, run, run_in, run_until};
 pub use executor::Allow;
+pub use services::ServicesConfig;

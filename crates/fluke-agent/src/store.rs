@@ -163,6 +163,11 @@ impl Store {
         files::holder(&dir.join("lock"))
     }
 
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Which installation this is.
     pub fn instance(&self) -> InstanceId {
         self.identity.instance

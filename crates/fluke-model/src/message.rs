@@ -360,10 +360,14 @@ impl Subject {
         }
     }
 
-    /// Whether both are changed by turns: steps are, and services are, but a step and a service
-    /// may be changed at the same time.
+    /// Whether both are changed by turns: steps are, and so is each part of services, but a step
+    /// and a service, or a container and names, may be changed at the same time.
     pub fn takes_turns_with(&self, other: &Self) -> bool {
-        self.index().is_some() == other.index().is_some()
+        match (self, other) {
+            (Self::Step { .. }, Self::Step { .. }) => true,
+            (Self::Service { part, .. }, Self::Service { part: other, .. }) => part == other,
+            _ => false,
+        }
     }
 }
 

@@ -427,6 +427,7 @@ fn config(host: HostId, state_dir: PathBuf) -> AgentConfig {
         allow: Allow::default(),
         parallel_checks: 4,
         stop_grace: Duration::from_secs(3),
+        services: None,
     }
 }
 

@@ -40,6 +40,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             self.outbox.push_back(Out::Message(Box::new(lost)));
         }
         self.outbox.extend(self.store.unacknowledged().map(|record| Out::Record(record.id)));
+        self.tell_lane_of_session();
         if let Activity::Checking(checking) = &self.activity
             && checking.instruction().is_none()
         {
@@ -62,6 +63,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     fn lost(&mut self, reason: String) {
         self.session = None;
         self.outbox.clear();
+        self.tell_lane_of_session();
         self.offline.lost(Instant::now().into_std());
         // What the server was asked to look at it may not have looked at.
         self.noticed.extend(&self.watchable);
@@ -101,7 +103,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             ToAgent::Directory(_)
             | ToAgent::Subnet(_)
             | ToAgent::Released(_)
-            | ToAgent::Settle { .. } => {}
+            | ToAgent::Settle { .. } => self.tell_lane(message),
         }
     }
 
@@ -118,6 +120,9 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         self.reported = Reported::default();
         self.store.keep_held(held.clone());
         self.snapshot.send_replace(Some(held.snapshot.hash()));
+        if let Some(lane) = &self.lane {
+            lane.inbox.hold(held.clone());
+        }
         match &mut self.activity {
             Activity::Idle(idle) => {
                 idle.hold(held);
@@ -215,8 +220,10 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         self.ending = Some(Ending::Stop);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
-        match &self.activity {
-            Activity::Acting(..) | Activity::Verifying(..) if !self.stop_grace.is_zero() => {
+        self.end_lane();
+        let is_acting = matches!(self.activity, Activity::Acting(..) | Activity::Verifying(..));
+        match is_acting || self.lane_changes > 0 {
+            true if !self.stop_grace.is_zero() => {
                 tracing::info!(grace = ?self.stop_grace, "stopping when the command that runs has ended");
                 self.hurry_at = Some(Instant::now() + self.stop_grace);
             }
@@ -230,6 +237,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         self.ending = Some(Ending::HandOver);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
+        self.end_lane();
         if !matches!(self.activity, Activity::Idle(_)) {
             tracing::info!("handing over when what is under way has ended");
         }
@@ -239,6 +247,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn hurry(&mut self) {
         self.hurry_at = None;
         self.stop.send_replace(true);
+        self.drop_lane();
     }
 
     /// Whether running commands were told to stop.
@@ -248,6 +257,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
 
     /// Lets the server know what it can still be told, within bounds.
     pub(super) async fn say_last_words(mut self) {
+        self.drop_lane();
         if self.session.is_some() {
             let _ = timeout(LAST_WORDS, self.take_leave()).await;
         }

@@ -47,6 +47,7 @@ pub fn container(
         address: details.and_then(|details| address(details, network)),
         digest: details.and_then(|details| details.image_digest.clone()),
         started: started(listed, now),
+        in_network: listed.networks.iter().flatten().any(|name| name == network),
     }
 }
 

@@ -20,6 +20,9 @@ use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health
 
 use place::Place;
 
+/// Among what changes are done to, where all others are ids of containers.
+pub const THE_NETWORK: &str = "the network";
+
 /// A deployment that this host should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deployment {
@@ -58,6 +61,8 @@ pub struct Container {
     pub digest: Option<String>,
     /// When it last started.
     pub started: Option<Instant>,
+    /// Whether it is in the network of services, whoever's it is.
+    pub in_network: bool,
 }
 
 /// What a container's labels say of it.
@@ -99,7 +104,41 @@ pub enum Image {
     Absent,
 }
 
-/// A deployment that did not work out.
+/// The network that containers of services are in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// As it should be.
+    Ready,
+    /// There is none.
+    Missing,
+    /// It is another than it should be; how.
+    Other(String),
+}
+
+/// Whether somebody asked for services to be put right, so that policies do not hold them up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Asked {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// For everything.
+    ForAll,
+    /// For one service.
+    For(ServiceName),
+}
+
+impl Asked {
+    /// Whether it was about this service.
+    pub fn covers(&self, service: &ServiceName) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::ForAll => true,
+            Self::For(name) => name == service,
+        }
+    }
+}
+
+/// A deployment or a container that did not work out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setback {
     /// Why.
@@ -119,14 +158,20 @@ pub struct Situation<'a> {
     pub containers: &'a [Container],
     /// By name.
     pub images: &'a BTreeMap<String, Image>,
+    /// What they are connected by.
+    pub network: &'a Network,
     /// What did not work out.
     pub setbacks: &'a BTreeMap<DeploymentId, Setback>,
+    /// Containers, by id, and [`THE_NETWORK`], if they could not be changed.
+    pub held_up: &'a BTreeMap<String, Setback>,
     /// Deployments that nothing leads to any more, and since when.
     pub released: &'a BTreeMap<DeploymentId, Instant>,
     /// Whether this host runs nothing but ours.
     pub exclusive: bool,
-    /// Whether somebody asked, so that policies and pauses do not hold anything up.
-    pub manual: bool,
+    /// Whether somebody asked.
+    pub asked: &'a Asked,
+    /// Whether the server is away: then only what needs no telling is put right.
+    pub alone: bool,
     /// How long a container goes on after nothing leads to it.
     pub drain: std::time::Duration,
     /// What time it is.
@@ -136,7 +181,12 @@ pub struct Situation<'a> {
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Stops a container and removes it.
+    /// Makes the network.
+    MakeNetwork {
+        /// Instead of one that is there, in which nothing is.
+        replaces: bool,
+    },
+    /// Removes a container that does not run.
     Remove {
         /// Podman's name for it.
         container: String,
@@ -145,12 +195,14 @@ pub enum Change {
         /// Why.
         why: Why,
     },
-    /// Stops a container, and keeps it for the case that its successor fails.
+    /// Tells a container to end. It has its time for that, in which other changes go on.
     Stop {
         /// Podman's name for it.
         container: String,
         /// Whose it is.
         origin: Origin,
+        /// Why.
+        why: Why,
     },
     /// Starts a container.
     Start {
@@ -179,6 +231,8 @@ pub enum Why {
     Double,
     /// Its successor serves, and nothing leads to it any more.
     Succeeded,
+    /// Its successor needs its volumes; it is kept for the case that that one fails.
+    MakesWay,
     /// It did not become well, and its predecessor serves.
     Unwell(String),
     /// It is not what it says it is.
@@ -191,10 +245,26 @@ impl Change {
     /// The place in the order of changes.
     fn rank(&self) -> u8 {
         match self {
-            Self::Remove { why: Why::Orphan | Why::Double | Why::Succeeded, .. } => 1,
+            // Without it nothing that follows can be done.
+            Self::MakeNetwork { .. } => 0,
+            Self::Remove { why, .. } | Self::Stop { why, .. } => match why {
+                Why::Orphan | Why::Double | Why::Succeeded => 1,
+                Why::MakesWay | Why::Unwell(_) | Why::Tampered(_) | Why::Stuck => 4,
+            },
             Self::Start { .. } => 2,
             Self::Deploy { replaces: false, .. } => 3,
-            Self::Remove { .. } | Self::Stop { .. } | Self::Deploy { .. } => 4,
+            Self::Deploy { replaces: true, .. } => 4,
+        }
+    }
+
+    /// What it is done to, if that is there: a container, or [`THE_NETWORK`].
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            Self::Remove { container, .. }
+            | Self::Stop { container, .. }
+            | Self::Start { container, .. } => Some(container),
+            Self::MakeNetwork { .. } => Some(THE_NETWORK),
+            Self::Deploy { .. } => None,
         }
     }
 }
@@ -212,6 +282,8 @@ pub struct Plan {
     pub look_at: Option<Instant>,
     /// What policies leave to a human, in words.
     pub awaits_human: Vec<(ServiceName, String)>,
+    /// Why the network cannot be made as it should be.
+    pub network_problem: Option<String>,
 }
 
 /// Decides.
@@ -222,17 +294,14 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
         reports: Vec::new(),
         look_at: None,
         awaits_human: Vec::new(),
+        network_problem: None,
     };
     for place in Place::all(situation) {
         place.plan(situation, &mut plan);
     }
-    for container in strays(situation) {
-        plan.changes.push(Change::Remove {
-            container: container.id.clone(),
-            origin: container.origin.clone(),
-            why: Why::Orphan,
-        });
-    }
+    plan.changes.extend(strays(situation).filter_map(|stray| place::remove(stray, Why::Orphan)));
+    plan.make_network(situation);
+    plan.leave_alone(situation);
     plan.changes.sort_by_key(Change::rank);
     plan
 }
@@ -254,6 +323,42 @@ fn strays<'a>(situation: &'a Situation<'_>) -> impl Iterator<Item = &'a Containe
 }
 
 impl Plan {
+    /// Makes the network that is needed, unless something is in the one that is there.
+    fn make_network(&mut self, situation: &Situation<'_>) {
+        if !situation.wanted.iter().any(|wanted| place::may_change(wanted, situation)) {
+            return;
+        }
+        match situation.network {
+            Network::Ready => {}
+            Network::Missing => self.changes.push(Change::MakeNetwork { replaces: false }),
+            Network::Other(how) => {
+                let mut inside = situation.containers.iter().filter(|it| it.in_network);
+                match inside.find(|it| !it.is_ours) {
+                    Some(theirs) => {
+                        self.network_problem = Some(format!(
+                            "the network is not as it should be ({how}), and the container {}, \
+                             which is not fluke's, is in it: take it out",
+                            theirs.name
+                        ));
+                    }
+                    None if situation.containers.iter().any(|it| it.in_network) => {}
+                    None => self.changes.push(Change::MakeNetwork { replaces: true }),
+                }
+            }
+        }
+    }
+
+    /// Leaves out what is done to containers that could not be changed a moment ago.
+    fn leave_alone(&mut self, situation: &Situation<'_>) {
+        let held_up = |change: &Change| {
+            let setback = situation.held_up.get(change.object()?)?;
+            (setback.until > situation.now).then_some(setback.until)
+        };
+        let until = self.changes.iter().filter_map(held_up).min();
+        self.changes.retain(|change| held_up(change).is_none());
+        until.into_iter().for_each(|until| self.look_by(until));
+    }
+
     /// Looks again at `instant`, or earlier.
     fn look_by(&mut self, instant: Instant) {
         self.look_at = Some(self.look_at.map_or(instant, |known| known.min(instant)));

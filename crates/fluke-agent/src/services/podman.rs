@@ -9,13 +9,14 @@ mod events;
 mod pull;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use answer::{Details, Listed, LocalImage, Network};
+pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet};
 pub use create::{Made, create_body};
 pub use events::{Event, Events};
 pub use pull::{Progress, Pull};
@@ -90,7 +91,8 @@ pub struct Podman {
 impl Podman {
     /// At this socket, which need not be there yet.
     pub fn at(socket: &Path) -> Result<Self, PodmanError> {
-        let http = reqwest::Client::builder().unix_socket(socket).tls_certs_only([]).build();
+        let builder = reqwest::Client::builder().no_proxy().unix_socket(socket);
+        let http = builder.tls_backend_preconfigured(no_tls()).build();
         let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
     }
@@ -139,11 +141,18 @@ impl Podman {
         }
     }
 
-    /// Asks a container how it feels, and remembers the answer.
-    pub async fn ask_health(&self, id: &str, limit: Duration) -> Result<(), PodmanError> {
+    /// Asks a container how it feels, has Podman count the answer, and says whether it was a good
+    /// one.
+    pub async fn ask_health(&self, id: &str, limit: Duration) -> Result<bool, PodmanError> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            #[serde(rename = "Status")]
+            status: String,
+        }
         let path = format!("containers/{id}/healthcheck");
         let what = format!("ask {id} how it is");
-        self.call(Method::GET, &what, &path, NOTHING, limit + LOOK).await.map(drop)
+        let answer = self.call(Method::GET, &what, &path, NOTHING, limit).await?;
+        Ok(read::<Answer>(&what, answer).await?.status == "healthy")
     }
 
     /// An image that is here; none if it is not.
@@ -265,6 +274,16 @@ impl Podman {
             _ => PodmanError::Unreachable { socket: self.socket.clone(), source },
         })
     }
+}
+
+/// Nobody speaks TLS over a socket of one's own host; a client wants to know how all the same.
+fn no_tls() -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows them")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
 }
 
 const NOTHING: Option<&()> = None;

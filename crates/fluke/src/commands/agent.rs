@@ -6,7 +6,7 @@ mod succession;
 
 use std::time::Duration;
 
-use fluke_agent::Ending;
+use fluke_agent::{Ending, ServicesConfig};
 use fluke_model::message::NodeType;
 use fluke_wire::client::{ClientTls, Target};
 use futures_util::{Stream, stream};
@@ -52,11 +52,7 @@ fn variables_for_exec(args: &AgentArgs) -> Vec<(String, String)> {
 
 /// Settings for parts that are still to come are accepted, but not in silence.
 fn tell_what_has_no_effect(config: &AgentConfig) {
-    for (setting, is_set) in [
-        ("proxy", config.proxy),
-        ("logs_endpoint", config.logs_endpoint.is_some()),
-        ("containers.exclusive", config.exclusive_containers),
-    ] {
+    for (setting, is_set) in [("logs_endpoint", config.logs_endpoint.is_some())] {
         if is_set {
             tracing::warn!("`{setting}` has no effect yet");
         }
@@ -137,7 +133,7 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
         version: env!("CARGO_PKG_VERSION").to_string(),
         target: Target { url: config.server_url, token: config.token, tls },
         state_dir: config.state_dir,
-        node_type: if config.proxy { NodeType::Proxy } else { NodeType::Worker },
+        node_type: if config.proxy.is_some() { NodeType::Proxy } else { NodeType::Worker },
         default_shell: config.execution.default_shell.to_string_lossy().into_owned(),
         command_timeout: config.execution.command_timeout,
         allow: fluke_agent::Allow {
@@ -146,6 +142,12 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
         },
         parallel_checks: parallel_checks(),
         stop_grace: STOP_GRACE,
+        services: Some(ServicesConfig {
+            socket: config.containers.socket,
+            exclusive: config.containers.exclusive,
+            proxy: config.proxy,
+            ..ServicesConfig::default()
+        }),
     })
 }
 

@@ -114,6 +114,7 @@ fn agent(
         allow: Allow::default(),
         parallel_checks: parallel_checks(),
         stop_grace: Duration::ZERO,
+        services: None,
     })
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fluke_agent::services::podman::SOCKET;
+use fluke_agent::services::{Acme, Certificate, ProxyConfig};
 use fluke_manifest::hcl::ast::Block;
 use fluke_manifest::hcl::decode::{Evaluate, Field, Fields};
 use fluke_manifest::hcl::problem::Problem;
@@ -34,8 +36,8 @@ pub struct AgentConfig {
     pub labels: Labels,
     /// What it keeps across restarts.
     pub state_dir: PathBuf,
-    /// Whether it takes public traffic.
-    pub proxy: bool,
+    /// How it takes public traffic, if it does.
+    pub proxy: Option<ProxyConfig>,
     /// Where logs of services go, if anywhere.
     pub logs_endpoint: Option<String>,
     /// Whom to trust to be the server.
@@ -44,8 +46,8 @@ pub struct AgentConfig {
     pub allow: Allow,
     /// How commands are run.
     pub execution: Execution,
-    /// Whether containers that nobody asked for are removed.
-    pub exclusive_containers: bool,
+    /// How containers are looked after.
+    pub containers: Containers,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -85,6 +87,21 @@ impl Default for Execution {
     }
 }
 
+/// `containers { … }`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containers {
+    /// Whether the host runs nothing but services: other containers are removed.
+    pub exclusive: bool,
+    /// Where Podman listens.
+    pub socket: PathBuf,
+}
+
+impl Default for Containers {
+    fn default() -> Self {
+        Self { exclusive: false, socket: SOCKET.into() }
+    }
+}
+
 /// What the file says, or nothing: each part may still come from a flag.
 #[derive(Debug, Clone, Default)]
 pub struct AgentFile {
@@ -99,7 +116,7 @@ pub struct AgentFile {
     /// See [`AgentConfig::state_dir`].
     pub state_dir: Option<PathBuf>,
     /// See [`AgentConfig::proxy`].
-    pub proxy: bool,
+    pub proxy: Option<ProxyConfig>,
     /// See [`AgentConfig::logs_endpoint`].
     pub logs_endpoint: Option<String>,
     /// See [`AgentConfig::tls`].
@@ -108,8 +125,8 @@ pub struct AgentFile {
     pub allow: Allow,
     /// See [`AgentConfig::execution`].
     pub execution: Execution,
-    /// See [`AgentConfig::exclusive_containers`].
-    pub exclusive_containers: bool,
+    /// See [`AgentConfig::containers`].
+    pub containers: Containers,
     /// See [`AgentConfig::log`].
     pub log: LogConfig,
 }
@@ -179,7 +196,9 @@ impl AgentFile {
         self.name = flags.name.clone().or(self.name);
         self.labels.0.extend(flags.labels.iter().cloned());
         self.state_dir = flags.state_dir.clone().or(self.state_dir);
-        self.proxy |= flags.proxy;
+        if flags.proxy {
+            self.proxy.get_or_insert_default();
+        }
         self.logs_endpoint = flags.logs_endpoint.clone().or(self.logs_endpoint);
         self.tls.ca_file = flags.ca_file.clone().or(self.tls.ca_file);
         Ok(self)
@@ -205,7 +224,7 @@ impl AgentFile {
             tls: self.tls,
             allow: self.allow,
             execution: self.execution,
-            exclusive_containers: self.exclusive_containers,
+            containers: self.containers,
             log: self.log,
         })
     }
@@ -219,14 +238,20 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
     let name = read.optional(Field::string("name").parse(AgentName::new));
     let labels = read.or(fields::labels("labels"), Labels::default());
     let state_dir = read.optional(fields::path("state_dir"));
-    let proxy = read.or(Field::bool("proxy"), false);
+    let is_proxy = read.optional(Field::bool("proxy"));
+    let proxy = read.block("proxy").map(|block| read_proxy(block, evaluate, read.problems()));
+    let proxy = match is_proxy {
+        Some(true) => Some(proxy.unwrap_or_default()),
+        Some(false) => None,
+        None => proxy,
+    };
     let logs_endpoint =
         read.optional(Field::string("logs_endpoint")).filter(|text| !text.is_empty());
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
     let allow = read.block("allow").map(|block| read_allow(block, evaluate, read.problems()));
     let execution =
         read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
-    let exclusive =
+    let containers =
         read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
@@ -241,7 +266,7 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
         tls: tls.unwrap_or_default(),
         allow: allow.unwrap_or_default(),
         execution: execution.unwrap_or_default(),
-        exclusive_containers: exclusive.unwrap_or_default(),
+        containers: containers.unwrap_or_default(),
         log: log.unwrap_or_default(),
     }
 }
@@ -280,11 +305,51 @@ fn read_execution(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Prob
     execution
 }
 
-fn read_containers(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> bool {
+fn read_containers(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Containers {
+    let default = Containers::default();
     let mut read = Fields::of_block(block, evaluate, problems);
-    let exclusive = read.or(Field::bool("exclusive"), false);
+    let containers = Containers {
+        exclusive: read.or(Field::bool("exclusive"), default.exclusive),
+        socket: read.or(fields::absolute_path("socket"), default.socket),
+    };
     read.finish();
-    exclusive
+    containers
+}
+
+fn read_proxy(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> ProxyConfig {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let program = read.optional(fields::absolute_path("program"));
+    let acme = read.block("acme").and_then(|block| read_acme(block, evaluate, read.problems()));
+    let blocks = read.blocks("certificate", &[]);
+    let certificate = |block| read_certificate(block, evaluate, read.problems());
+    let certificates = blocks.into_iter().filter_map(certificate).collect();
+    read.finish();
+    ProxyConfig { program, acme, certificates }
+}
+
+fn read_acme(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Option<Acme> {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let email = read.required(fields::email("email"));
+    let directory = read.optional(fields::url("directory", &["https"]));
+    let ca_file = read.optional(fields::absolute_path("ca_file"));
+    read.finish();
+    Some(Acme { email: email?, directory, ca_file })
+}
+
+fn read_certificate(
+    block: &Block,
+    evaluate: Evaluate<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Certificate> {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let cert_file = read.required(fields::absolute_path("cert_file"));
+    let key_file = read.required(fields::absolute_path("key_file"));
+    read.finish();
+    Some(Certificate { cert_file: cert_file?, key_file: key_file? })
 }
 
 /// 64 hexadecimal digits, with or without colons, as people copy them.

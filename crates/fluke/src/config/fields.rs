@@ -17,6 +17,31 @@ pub fn path(name: &'static str) -> Field<PathBuf> {
     Field::nonempty_string(name).then(|text| Ok(PathBuf::from(text)))
 }
 
+/// A path that means the same wherever the program was started.
+pub fn absolute_path(name: &'static str) -> Field<PathBuf> {
+    path(name).then(|path| match path.is_absolute() {
+        true => Ok(path),
+        false => Err(Mistake::value("it is not an absolute path").help("let it begin with `/`")),
+    })
+}
+
+/// An address of the web.
+pub fn url(name: &'static str, schemes: &'static [&'static str]) -> Field<String> {
+    secret_url(name, schemes).then(|url| Ok(url.expose().to_owned()))
+}
+
+/// An address that mail goes to.
+pub fn email(name: &'static str) -> Field<String> {
+    Field::nonempty_string(name).then(|text| {
+        let is_plain = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+        match text.split_once('@') {
+            Some((whose, host)) if is_plain(whose) && is_host_name(host) => Ok(text),
+            _ => Err(Mistake::value("it is not an address for mail")
+                .help("write it like \"ops@example.com\"")),
+        }
+    })
+}
+
 /// A text that is not to be shown, not even when it is wrong.
 pub fn secret(name: &'static str) -> Field<Secret> {
     Field::nonempty_string(name).then(|text| Ok(Secret::new(text)))

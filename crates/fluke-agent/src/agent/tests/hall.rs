@@ -262,6 +262,7 @@ impl Host {
             allow: Allow::default(),
             parallel_checks: 4,
             stop_grace: Duration::ZERO,
+            services: None,
         };
         Self { dir, config, agent: None, statuses: None }
     }

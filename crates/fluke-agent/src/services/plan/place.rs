@@ -7,7 +7,7 @@ use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::report::report;
-use super::{Change, Container, Deployment, Image, Origin, Plan, Situation, State, Why};
+use super::{Change, Container, Deployment, Image, Network, Origin, Plan, Situation, State, Why};
 
 /// What is wanted in one place, and what is there.
 pub(super) struct Place<'a> {
@@ -64,16 +64,22 @@ impl<'a> Place<'a> {
     /// Adds what is to be done here, and says how it is.
     pub(super) fn plan(&self, situation: &Situation<'_>, plan: &mut Plan) {
         let mut changes = Vec::new();
-        let note = match self.wanted {
-            Some(wanted) => self.toward(wanted, situation, plan, &mut changes),
-            None => {
+        let mut note = match (self.wanted, situation.network) {
+            (_, Network::Other(how)) if self.is_in_network() && !situation.wanted.is_empty() => {
+                self.leave_network(how, &mut changes);
+                Some("its network is made anew".into())
+            }
+            (Some(wanted), _) => self.toward(wanted, situation, plan, &mut changes),
+            (None, _) => {
                 self.retire_all(situation, plan, &mut changes);
                 None
             }
         };
-        let may = situation.manual || self.wanted.is_none_or(|wanted| wanted.policy.remediates());
+        let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
         if let Some(wanted) = self.wanted.filter(|_| !may && !changes.is_empty()) {
-            plan.awaits_human.push((wanted.service.clone(), in_words(&changes[0])));
+            let what = in_words(&changes[0]);
+            note = Some(format!("{what}; its policy is {}", wanted.policy.as_str()));
+            plan.awaits_human.push((wanted.service.clone(), what));
             changes.clear();
         }
         plan.changes.extend(changes);
@@ -94,13 +100,13 @@ impl<'a> Place<'a> {
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
-        changes.extend(self.current.iter().skip(1).map(|double| remove(double, Why::Double)));
+        changes.extend(self.current.iter().skip(1).filter_map(|it| remove(it, Why::Double)));
         let Some(current) = self.current.first() else {
             return self.deploy(wanted, situation, plan, changes);
         };
         match (&current.tampered, current.state) {
-            (Some(how), _) => changes.push(remove(current, Why::Tampered(how.clone()))),
-            (None, State::Stuck) => changes.push(remove(current, Why::Stuck)),
+            (Some(how), _) => changes.extend(remove(current, Why::Tampered(how.clone()))),
+            (None, State::Stuck) => changes.extend(remove(current, Why::Stuck)),
             (None, State::Changing) => return Some("somebody is changing it".into()),
             (None, State::Created | State::Exited) => {
                 return self.start(current, wanted, situation, plan, changes);
@@ -134,12 +140,7 @@ impl<'a> Place<'a> {
         let alive: Vec<_> = alive.collect();
         // Two containers must never have one volume.
         if wanted.spec.is_stateful() && !alive.is_empty() {
-            for predecessor in alive {
-                changes.push(match predecessor.state {
-                    State::Running | State::Changing => stop(predecessor),
-                    _ => remove(predecessor, Why::Stuck),
-                });
-            }
+            changes.extend(alive.into_iter().filter_map(|it| make_way(it)));
             return Some("its predecessor has its volumes, and is being stopped".into());
         }
         let replaces = !self.predecessors.is_empty();
@@ -155,16 +156,18 @@ impl<'a> Place<'a> {
     ) -> Readiness {
         if let Some(setback) = situation.setbacks.get(&wanted.id)
             && setback.until > situation.now
-            && !situation.manual
         {
             plan.look_by(setback.until);
             return Readiness::Waits(setback.why.clone());
         }
         let absent = Image::Absent;
         match situation.images.get(&wanted.spec.image).unwrap_or(&absent) {
+            Image::Present if *situation.network != Network::Ready => {
+                Readiness::Waits("its network is not there yet".into())
+            }
             Image::Present => Readiness::Ready,
             Image::Coming(how_far) => Readiness::Waits(how_far.clone()),
-            Image::Failed(why, until) if *until > situation.now && !situation.manual => {
+            Image::Failed(why, until) if *until > situation.now => {
                 plan.look_by(*until);
                 Readiness::Waits(why.clone())
             }
@@ -194,24 +197,38 @@ impl<'a> Place<'a> {
         changes: &mut Vec<Change>,
     ) -> Option<String> {
         let setback = situation.setbacks.get(&wanted.id);
-        let setback = setback.filter(|it| it.until > situation.now && !situation.manual);
-        let running = self.predecessors.iter().find(|it| it.state == State::Running);
+        let setback = setback.filter(|it| it.until > situation.now);
+        let is_up = |it: &&&Container| matches!(it.state, State::Running | State::Changing);
+        let running = self.predecessors.iter().find(is_up);
         match (setback, running) {
             // It does not stay up, and what was there before it did.
-            (Some(setback), Some(_)) => {
-                changes.push(remove(current, Why::Unwell(setback.why.clone())))
+            (Some(setback), _) if !self.predecessors.is_empty() => {
+                changes.extend(remove(current, Why::Unwell(setback.why.clone())))
             }
-            (Some(setback), None) => {
+            (Some(setback), _) => {
                 plan.look_by(setback.until);
                 return Some(setback.why.clone());
             }
             (None, Some(predecessor)) if wanted.spec.is_stateful() => {
-                changes.push(stop(predecessor));
+                changes.extend(make_way(predecessor));
                 return Some("its predecessor has its volumes, and is being stopped".into());
+            }
+            (None, _) if *situation.network != Network::Ready => {
+                return Some("its network is not there yet".into());
             }
             (None, _) => changes.push(start(current)),
         }
         None
+    }
+
+    fn is_in_network(&self) -> bool {
+        self.current.iter().chain(&self.predecessors).any(|it| it.in_network)
+    }
+
+    /// Nothing can be changed about a network that something is in.
+    fn leave_network(&self, how: &str, changes: &mut Vec<Change>) {
+        let inside = self.current.iter().chain(&self.predecessors).filter(|it| it.in_network);
+        changes.extend(inside.filter_map(|it| remove(it, Why::Tampered(how.to_owned()))));
     }
 
     /// It runs and is not well: it has its time, and then, if something else can serve, goes.
@@ -232,7 +249,7 @@ impl<'a> Place<'a> {
         }
         let note = "it did not become well in time".to_string();
         if !self.predecessors.is_empty() {
-            changes.push(remove(current, Why::Unwell(note.clone())));
+            changes.extend(remove(current, Why::Unwell(note.clone())));
         }
         Some(note)
     }
@@ -248,7 +265,7 @@ impl<'a> Place<'a> {
         for predecessor in &self.predecessors {
             let is_idle = predecessor.state != State::Running || wanted.spec.is_stateful();
             if is_idle || is_drained(predecessor, situation, plan) {
-                changes.push(remove(predecessor, Why::Succeeded));
+                changes.extend(remove(predecessor, Why::Succeeded));
             }
         }
     }
@@ -257,7 +274,7 @@ impl<'a> Place<'a> {
     fn retire_all(&self, situation: &Situation<'_>, plan: &mut Plan, changes: &mut Vec<Change>) {
         for container in self.current.iter().chain(&self.predecessors) {
             if container.state != State::Running || is_drained(container, situation, plan) {
-                changes.push(remove(container, Why::Orphan));
+                changes.extend(remove(container, Why::Orphan));
             }
         }
     }
@@ -288,12 +305,31 @@ fn is_drained(container: &Container, situation: &Situation<'_>, plan: &mut Plan)
     end <= situation.now
 }
 
-fn remove(container: &Container, why: Why) -> Change {
-    Change::Remove { container: container.id.clone(), origin: container.origin.clone(), why }
+/// Whether anything may be done about it now.
+pub(super) fn may_change(wanted: &Deployment, situation: &Situation<'_>) -> bool {
+    // What is to be told cannot be told while nobody listens.
+    let silently = !(situation.alone && wanted.policy.alerts());
+    situation.asked.covers(&wanted.service) || (wanted.policy.remediates() && silently)
 }
 
-fn stop(container: &Container) -> Change {
-    Change::Stop { container: container.id.clone(), origin: container.origin.clone() }
+/// What has to be done next for a container to go; nothing while it is on its way.
+pub(super) fn remove(container: &Container, why: Why) -> Option<Change> {
+    let (id, origin) = (container.id.clone(), container.origin.clone());
+    match container.state {
+        State::Running => Some(Change::Stop { container: id, origin, why }),
+        State::Changing => None,
+        State::Created | State::Exited | State::Stuck => {
+            Some(Change::Remove { container: id, origin, why })
+        }
+    }
+}
+
+/// A predecessor lets go of its volumes, and stays for the case that its successor fails.
+fn make_way(container: &Container) -> Option<Change> {
+    match container.state {
+        State::Running => remove(container, Why::MakesWay),
+        _ => remove(container, Why::Stuck),
+    }
 }
 
 fn start(container: &Container) -> Change {
@@ -303,11 +339,12 @@ fn start(container: &Container) -> Change {
 
 fn in_words(change: &Change) -> String {
     match change {
-        Change::Remove { why: Why::Tampered(how), .. } => {
-            format!("its container was changed: {how}")
-        }
-        Change::Remove { .. } => "a container of it is there that should not be".into(),
-        Change::Stop { .. } => "a container of an earlier version runs".into(),
+        Change::Remove { why, .. } | Change::Stop { why, .. } => match why {
+            Why::Tampered(how) => format!("its container was changed: {how}"),
+            Why::MakesWay => "a container of an earlier version runs".into(),
+            _ => "a container of it is there that should not be".into(),
+        },
+        Change::MakeNetwork { .. } => "the network of containers is missing".into(),
         Change::Start { .. } => "its container does not run".into(),
         Change::Deploy { replaces: true, .. } => "a container of an earlier version runs".into(),
         Change::Deploy { replaces: false, .. } => "its container is missing".into(),

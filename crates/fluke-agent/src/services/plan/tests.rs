@@ -23,8 +23,11 @@ struct Host {
     images: BTreeMap<String, Image>,
     setbacks: BTreeMap<DeploymentId, Setback>,
     released: BTreeMap<DeploymentId, Instant>,
+    network: Network,
+    held_up: BTreeMap<String, Setback>,
     exclusive: bool,
-    manual: bool,
+    asked: Asked,
+    alone: bool,
     now: Instant,
 }
 
@@ -37,8 +40,11 @@ impl Host {
             images: BTreeMap::new(),
             setbacks: BTreeMap::new(),
             released: BTreeMap::new(),
+            network: Network::Ready,
+            held_up: BTreeMap::new(),
             exclusive: false,
-            manual: false,
+            asked: Asked::Nobody,
+            alone: false,
             now: Instant::now(),
         }
     }
@@ -63,8 +69,11 @@ impl Host {
             images: &self.images,
             setbacks: &self.setbacks,
             released: &self.released,
+            network: &self.network,
+            held_up: &self.held_up,
             exclusive: self.exclusive,
-            manual: self.manual,
+            asked: &self.asked,
+            alone: self.alone,
             drain: DRAIN,
             now: self.now,
         })
@@ -72,13 +81,17 @@ impl Host {
 
     /// What would be done, in short.
     fn changes(&self) -> Vec<String> {
+        let in_short = |why: &Why| match why {
+            Why::Tampered(_) => "tampered".into(),
+            Why::Unwell(_) => "unwell".into(),
+            why => format!("{why:?}").to_lowercase(),
+        };
         let short = |change: &Change| match change {
-            Change::Remove { container, why, .. } => match why {
-                Why::Tampered(_) => format!("remove {container}: tampered"),
-                Why::Unwell(_) => format!("remove {container}: unwell"),
-                why => format!("remove {container}: {why:?}").to_lowercase(),
-            },
-            Change::Stop { container, .. } => format!("stop {container}"),
+            Change::MakeNetwork { replaces } => format!("make the network, replacing: {replaces}"),
+            Change::Remove { container, why, .. } => {
+                format!("remove {container}: {}", in_short(why))
+            }
+            Change::Stop { container, why, .. } => format!("stop {container}: {}", in_short(why)),
             Change::Start { container, .. } => format!("start {container}"),
             Change::Deploy { deployment, replaces } => {
                 let how = if *replaces { "replace by" } else { "deploy" };
@@ -147,13 +160,15 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         address: None,
         digest: None,
         started: None,
+        in_network: true,
     }
 }
 
 fn somebody_elses(id: &str) -> Container {
     let web = deployment("web", spec("web:1"));
     let origin = Origin::default();
-    Container { is_ours: false, origin, ..container(id, &web, State::Running) }
+    let theirs = container(id, &web, State::Running);
+    Container { is_ours: false, in_network: false, origin, ..theirs }
 }
 
 #[test]
@@ -187,13 +202,13 @@ fn what_somebody_else_runs_is_left_alone_unless_the_host_is_ours() {
     let mut host = Host::new().having(somebody_elses("theirs"));
     assert_eq!(host.changes(), [""; 0]);
     host.exclusive = true;
-    assert_eq!(host.changes(), ["remove theirs: orphan"]);
+    assert_eq!(host.changes(), ["stop theirs: orphan"]);
 }
 
 #[test]
 fn a_container_of_ours_that_does_not_say_whose_it_is_goes() {
     let lost = Container { is_ours: true, ..somebody_elses("lost") };
-    assert_eq!(Host::new().having(lost).changes(), ["remove lost: orphan"]);
+    assert_eq!(Host::new().having(lost).changes(), ["stop lost: orphan"]);
 }
 
 #[test]
@@ -206,7 +221,9 @@ fn an_orphan_goes_when_nothing_leads_to_it_any_more() {
     assert_eq!(host.changes(), [""; 0], "it drains");
     assert_eq!(host.plan().look_at, Some(host.now + DRAIN));
     host.now += DRAIN;
-    assert_eq!(host.changes(), ["remove c: orphan"]);
+    assert_eq!(host.changes(), ["stop c: orphan"]);
+    host.containers[0].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it has its time");
     // Nothing leads to what does not run.
     let host = Host::new().having(container("c", &web, State::Exited));
     assert_eq!(host.changes(), ["remove c: orphan"]);
@@ -236,7 +253,7 @@ fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
     assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
     assert_eq!(host.changes(), [""; 0], "something may still lead to it");
     host.released.insert(old.id, host.now - DRAIN);
-    assert_eq!(host.changes(), ["remove old: succeeded"]);
+    assert_eq!(host.changes(), ["stop old: succeeded"]);
 }
 
 #[test]
@@ -249,7 +266,7 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     // 4 s to start, and three rounds of at most 2 s.
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
     host.now += Duration::from_secs(10);
-    assert_eq!(host.changes(), ["remove new: unwell"]);
+    assert_eq!(host.changes(), ["stop new: unwell"]);
     host.containers.pop();
     let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
     host.setbacks.insert(new.id, setback);
@@ -263,7 +280,7 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
 fn two_containers_never_have_one_volume() {
     let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
     let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
-    assert_eq!(host.changes(), ["stop old"]);
+    assert_eq!(host.changes(), ["stop old: makesway"]);
     host.containers[0].state = State::Exited;
     assert_eq!(host.changes(), ["replace by db:2"]);
     host.containers.push(container("new", &new, State::Running));
@@ -301,7 +318,7 @@ fn what_was_tampered_with_is_made_anew() {
     let web = deployment("web", spec("web:1"));
     let tampered = Some("its image is another".into());
     let it = Container { tampered, ..container("c", &web, State::Running) };
-    assert_eq!(Host::wanting(web).having(it).changes(), ["remove c: tampered"]);
+    assert_eq!(Host::wanting(web).having(it).changes(), ["stop c: tampered"]);
 }
 
 #[test]
@@ -311,8 +328,81 @@ fn what_a_policy_leaves_to_a_human_waits_for_one() {
     let plan = host.plan();
     assert!(plan.changes.is_empty());
     assert_eq!(plan.awaits_human, [(service("web"), "its container is missing".to_string())]);
-    host.manual = true;
+    host.asked = Asked::For(service("db"));
+    assert_eq!(host.changes(), [""; 0]);
+    host.asked = Asked::For(service("web"));
     assert_eq!(host.changes(), ["deploy web:1"]);
+}
+
+#[test]
+fn what_is_to_be_told_waits_for_somebody_to_be_told() {
+    let policy = Policy::RemediateAndAlert;
+    let mut host = Host::wanting(Deployment { policy, ..deployment("web", spec("web:1")) });
+    assert_eq!(host.changes(), ["deploy web:1"]);
+    host.alone = true;
+    assert_eq!(host.changes(), [""; 0]);
+    host.wanted[0].policy = Policy::Remediate;
+    assert_eq!(host.changes(), ["deploy web:1"]);
+}
+
+#[test]
+fn the_network_comes_before_what_is_in_it() {
+    let web = deployment("web", spec("web:1"));
+    let mut host = Host::wanting(web.clone());
+    host.network = Network::Missing;
+    assert_eq!(host.changes(), ["make the network, replacing: false"]);
+    host.containers.push(container("c", &web, State::Exited));
+    assert_eq!(host.changes(), ["make the network, replacing: false"]);
+    host.network = Network::Ready;
+    assert_eq!(host.changes(), ["start c"]);
+    let nobody = Host { wanted: Vec::new(), network: Network::Missing, ..Host::new() };
+    assert_eq!(nobody.changes(), [""; 0], "nobody needs one");
+}
+
+#[test]
+fn a_network_is_made_anew_once_nothing_is_in_it() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
+    let mut host = Host::wanting(new).having(container("old", &old, State::Running));
+    host.network = Network::Other("its subnet is another".into());
+    assert_eq!(host.changes(), ["stop old: tampered"]);
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["remove old: tampered"]);
+    host.containers[0] = somebody_elses("theirs");
+    assert_eq!(host.changes(), ["make the network, replacing: true"]);
+    host.containers[0].in_network = true;
+    assert_eq!(host.changes(), [""; 0]);
+    assert!(host.plan().network_problem.is_some_and(|problem| problem.contains("theirs")));
+}
+
+#[test]
+fn what_could_not_be_changed_holds_up_nothing_else() {
+    let web = deployment("web", spec("web:1"));
+    let mut host = Host::new().having(container("a", &web, State::Exited)).having(container(
+        "b",
+        &web,
+        State::Exited,
+    ));
+    let until = host.now + DRAIN;
+    host.held_up.insert("a".into(), Setback { why: "it would not".into(), until });
+    assert_eq!(host.changes(), ["remove b: orphan"]);
+    assert_eq!(host.plan().look_at, Some(until));
+    host.now = until;
+    assert_eq!(host.changes(), ["remove a: orphan", "remove b: orphan"]);
+}
+
+#[test]
+fn a_successor_that_does_not_stay_up_makes_way_for_its_predecessor() {
+    for make in [spec, with_volume] {
+        let (old, new) = (deployment("web", make("web:1")), deployment("web", make("web:2")));
+        let mut host = Host::wanting(new.clone())
+            .having(container("old", &old, State::Exited))
+            .having(container("new", &new, State::Exited));
+        let setback = Setback { why: "it ended at once".into(), until: host.now + DRAIN };
+        host.setbacks.insert(new.id, setback);
+        assert_eq!(host.changes(), ["remove new: unwell"]);
+        host.containers.pop();
+        assert_eq!(host.changes(), ["start old"]);
+    }
 }
 
 #[test]

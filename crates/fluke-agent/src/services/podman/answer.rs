@@ -28,6 +28,12 @@ pub struct Listed {
     /// Seconds since 1970.
     #[serde(default)]
     pub started_at: i64,
+    /// The names of those it is in.
+    #[serde(default)]
+    pub networks: Option<Vec<String>>,
+    /// Its first process; 0 while it does not run.
+    #[serde(default)]
+    pub pid: i32,
 }
 
 /// A container in all detail.

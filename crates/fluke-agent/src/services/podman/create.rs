@@ -153,7 +153,8 @@ pub fn create_body(
         interval: 0,
         timeout: health.timeout_ms.saturating_mul(1_000_000),
         retries: health.retries,
-        start_period: health.start_period_ms.saturating_mul(1_000_000),
+        // Failures do not count before the first question that the manifest asks for.
+        start_period: health.start_period_ms.max(health.interval_ms).saturating_mul(1_000_000),
     });
     let quota = |millis: u32| i64::from(millis) * (CPU_PERIOD as i64) / 1000;
     Made {

@@ -65,7 +65,7 @@ fn a_container_is_asked_for_in_podman_s_words() {
                 "Interval": 0,
                 "Timeout": 5_000_000_000_u64,
                 "Retries": 3,
-                "StartPeriod": 0,
+                "StartPeriod": 10_000_000_000_u64,
             },
             "resource_limits": {
                 "memory": { "limit": 67108864, "swap": 67108864 },

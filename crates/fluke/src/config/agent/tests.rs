@@ -42,7 +42,7 @@ fn flags_win_over_the_file() {
     assert_eq!(config.labels.to_string(), "env=test,role=db");
     assert_eq!(config.state_dir, PathBuf::from("/flag"));
     assert_eq!(config.tls.ca_file, Some("/ca.pem".into()));
-    assert!(config.proxy);
+    assert!(config.proxy.is_some());
 }
 
 #[test]

@@ -303,8 +303,40 @@ fn an_agents_mistakes_are_told_too() {
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nexecution {\ncommand_timeout = \"0\"\n}",
             "5:19: `command_timeout`: it must be at least \"1s\"",
         ),
+        (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\ncontainers {\nsocket = \"podman.sock\"\n}",
+            "5:10: `socket`: it is not an absolute path",
+        ),
+        (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\nemail = \"ops\"\n}\n}",
+            "6:9: `email`: it is not an address for mail",
+        ),
+        (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\n}\n}",
+            "5:1: `acme` needs the attribute `email`",
+        ),
+        (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\ncertificate {\ncert_file = \"/c\"\n}\n}",
+            "5:1: `certificate` needs the attribute `key_file`",
+        ),
     ] {
         assert_eq!(problems(&format!("agent {{\n{lines}\n}}\n")), [told], "{lines}");
+    }
+}
+
+#[test]
+fn an_agent_is_a_proxy_by_word_or_by_block() {
+    for (lines, is_proxy) in [
+        ("", false),
+        ("proxy = true", true),
+        ("proxy = false", false),
+        ("proxy {\n}", true),
+        ("proxy = true\nproxy {\n}", true),
+        ("proxy = false\nproxy {\n}", false),
+    ] {
+        let text = format!("agent {{\nserver_url = \"grpcs://x\"\ntoken = \"t\"\n{lines}\n}}\n");
+        let agent = read_agent("f", text.as_bytes(), &environment).expect("an agent");
+        assert_eq!(agent.proxy.is_some(), is_proxy, "{lines}");
     }
 }
 
@@ -333,6 +365,19 @@ agent {
   }
   containers {
     exclusive = true
+    socket    = "/run/other.sock"
+  }
+  proxy {
+    program = "/opt/traefik"
+    acme {
+      email     = "ops@example.com"
+      directory = "https://acme.example/directory"
+      ca_file   = "/acme.pem"
+    }
+    certificate {
+      cert_file = "/shop.pem"
+      key_file  = "/shop.key"
+    }
   }
 }
 "#;
@@ -342,7 +387,15 @@ agent {
         .expect("complete");
     assert_eq!(agent.token.expose(), "a-token");
     assert_eq!(agent.labels.to_string(), "env=production,role=web");
-    assert_eq!((agent.proxy, agent.exclusive_containers, agent.logs_endpoint), (true, true, None));
+    assert_eq!(agent.logs_endpoint, None);
+    let socket = PathBuf::from("/run/other.sock");
+    assert_eq!((agent.containers.exclusive, agent.containers.socket), (true, socket));
+    let proxy = agent.proxy.expect("it is one");
+    assert_eq!(proxy.program, Some("/opt/traefik".into()));
+    let acme = proxy.acme.expect("somebody gives certificates");
+    assert_eq!(acme.email, "ops@example.com");
+    assert_eq!(acme.directory.as_deref(), Some("https://acme.example/directory"));
+    assert_eq!((acme.ca_file, proxy.certificates.len()), (Some("/acme.pem".into()), 1));
     assert_eq!(agent.allow.executors, Some(vec!["shell".into(), "mise".into()]));
     assert_eq!(agent.allow.run_as, Some(Vec::new()), "nobody is not the same as anybody");
     assert_eq!(agent.execution.default_shell, PathBuf::from("/bin/sh"));

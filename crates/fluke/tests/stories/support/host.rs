@@ -42,6 +42,7 @@ impl Host {
             allow: Allow::default(),
             parallel_checks: 4,
             stop_grace: Duration::from_secs(30),
+            services: None,
         };
         let (stop, _) = watch::channel(false);
         let mut host = Self { config, root, agent: None, stop, statuses: Arc::default() };

@@ -25,6 +25,10 @@ enum Night {
     Released,
     /// Time passes.
     Passes(u64),
+    /// Somebody removes the network.
+    NoNetwork,
+    /// Another one is wanted.
+    OtherNetwork,
 }
 
 fn night() -> impl Strategy<Value = Night> {
@@ -38,6 +42,8 @@ fn night() -> impl Strategy<Value = Night> {
         (0usize..6).prop_map(Night::Works),
         Just(Night::Released),
         (0u64..60).prop_map(Night::Passes),
+        Just(Night::NoNetwork),
+        Just(Night::OtherNetwork),
     ]
 }
 
@@ -87,7 +93,10 @@ impl World {
             Night::Works(changes) => self.works(changes),
             Night::Released => self.released(),
             Night::Passes(seconds) => self.host.now += Duration::from_secs(seconds),
+            Night::NoNetwork => self.host.network = Network::Missing,
+            Night::OtherNetwork => self.host.network = Network::Other("so".into()),
         }
+        self.ends_what_was_told_to();
         self.health_is_asked();
     }
 
@@ -121,12 +130,12 @@ impl World {
     fn applies(&mut self, change: Change, wholly: bool) {
         let host = &mut self.host;
         match change {
+            Change::MakeNetwork { .. } => host.network = Network::Ready,
             Change::Remove { container, origin, why } => {
                 let it = host.containers.iter().position(|it| it.id == container);
                 let it = it.expect("only what is there is removed");
                 assert!(host.containers[it].is_ours, "{container} is not ours");
-                // Half of it: it is stopped, and still there.
-                host.containers[it].state = State::Exited;
+                assert_ne!(host.containers[it].state, State::Running, "it has its time to end");
                 if wholly {
                     host.containers.remove(it);
                 }
@@ -135,11 +144,16 @@ impl World {
                     host.setbacks.insert(id, Setback { why, until });
                 }
             }
-            Change::Stop { container, .. } => {
+            Change::Stop { container, origin, why } => {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
                 assert!(it.is_ours, "{container} is not ours");
-                it.state = State::Exited;
+                // Half of it: it was told, and takes its time.
+                it.state = if wholly { State::Exited } else { State::Changing };
+                if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
+                    let until = host.now + Duration::from_secs(30);
+                    host.setbacks.insert(id, Setback { why, until });
+                }
             }
             Change::Start { container, .. } => {
                 let now = host.now;
@@ -165,6 +179,12 @@ impl World {
                 && it.origin.service.as_ref().is_some_and(|service| service.as_str() == "c")
         });
         assert!(with_volumes.count() <= 1, "two containers have one volume");
+    }
+
+    /// Whoever was told to end does so some time.
+    fn ends_what_was_told_to(&mut self) {
+        let changing = self.host.containers.iter_mut().filter(|it| it.state == State::Changing);
+        changing.for_each(|it| it.state = State::Exited);
     }
 
     fn health_is_asked(&mut self) {

@@ -1,0 +1,149 @@
+//! Which container has which address. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use fluke_model::directory::Subnet;
+use fluke_model::id::{Hash256, ServiceName};
+use fluke_model::service::{DeploymentId, Replica};
+use serde::{Deserialize, Serialize};
+
+/// The first one is the host's own, the last one is for broadcasts.
+const FIRST: u8 = 2;
+const LAST: u8 = 254;
+
+/// The addresses that deployments have, wherever the host's subnet is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Given>", into = "Vec<Given>")]
+pub struct Addresses(BTreeMap<DeploymentId, Given>);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Given {
+    deployment: DeploymentId,
+    service: ServiceName,
+    replica: Replica,
+    /// The last byte.
+    address: u8,
+}
+
+impl From<Vec<Given>> for Addresses {
+    fn from(given: Vec<Given>) -> Self {
+        Self(given.into_iter().map(|it| (it.deployment, it)).collect())
+    }
+}
+
+impl From<Addresses> for Vec<Given> {
+    fn from(addresses: Addresses) -> Self {
+        addresses.0.into_values().collect()
+    }
+}
+
+impl Addresses {
+    /// The address of a deployment: the one that it had, else one that another version of it had
+    /// and that is free, else one that its name leads to. None where all are taken.
+    pub fn give(
+        &mut self,
+        deployment: DeploymentId,
+        service: &ServiceName,
+        replica: Replica,
+        taken: &BTreeSet<u8>,
+    ) -> Option<u8> {
+        if let Some(given) = self.0.get(&deployment) {
+            return Some(given.address);
+        }
+        let [start, ..] = *Hash256::of(format!("{service} {replica:?}").as_bytes()).as_bytes();
+        let count = u16::from(LAST - FIRST) + 1;
+        let each = (0..count).map(|step| FIRST + ((u16::from(start) + step) % count) as u8);
+        let is_free = |address: &u8| {
+            !taken.contains(address) && !self.0.values().any(|given| given.address == *address)
+        };
+        let address = each.into_iter().find(is_free)?;
+        let service = service.clone();
+        self.0.insert(deployment, Given { deployment, service, replica, address });
+        Some(address)
+    }
+
+    /// Forgets those that are neither wanted nor there.
+    pub fn retain(&mut self, keep: impl Fn(&DeploymentId) -> bool) -> bool {
+        let before = self.0.len();
+        self.0.retain(|deployment, _| keep(deployment));
+        self.0.len() != before
+    }
+}
+
+/// The last bytes of those that are of `subnet`.
+pub fn last_bytes(subnet: Subnet, addresses: impl IntoIterator<Item = Ipv4Addr>) -> BTreeSet<u8> {
+    let inside = addresses.into_iter().filter(|address| subnet.contains(*address));
+    inside.map(|address| address.octets()[3]).collect()
+}
+
+/// The subnet that a host takes for its own before anybody says otherwise.
+pub fn own_choice(host: &str) -> Subnet {
+    let [high, low, ..] = *Hash256::of(host.as_bytes()).as_bytes();
+    let number = u16::from_be_bytes([high, low]) % Subnet::COUNT;
+    Subnet::new(number.max(1)).expect("from 1 up to the count")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(number: u8) -> DeploymentId {
+        DeploymentId(Hash256::of(&[number]))
+    }
+
+    fn web() -> ServiceName {
+        ServiceName::new("web").expect("a name")
+    }
+
+    #[test]
+    fn a_deployment_keeps_its_address_over_restarts_and_versions_take_turns() {
+        let mut addresses = Addresses::default();
+        let none = BTreeSet::new();
+        let first = addresses.give(id(1), &web(), Replica::Own, &none);
+        let second = addresses.give(id(2), &web(), Replica::Own, &none);
+        assert_ne!(first, second, "both are there at the same time");
+        let kept = serde_json::to_vec(&addresses).expect("plain data");
+        let mut addresses: Addresses = serde_json::from_slice(&kept).expect("plain data");
+        assert_eq!(addresses.give(id(2), &web(), Replica::Own, &none), second);
+        assert!(addresses.retain(|it| *it == id(2)));
+        assert_eq!(addresses.give(id(3), &web(), Replica::Own, &none), first);
+    }
+
+    #[test]
+    fn when_all_are_taken_there_is_none() {
+        let taken: BTreeSet<u8> = (FIRST..=LAST).collect();
+        let mut addresses = Addresses::default();
+        assert_eq!(addresses.give(id(1), &web(), Replica::Own, &taken), None);
+    }
+
+    #[test]
+    fn every_host_has_a_choice_and_the_same_one_always() {
+        for host in ["h1", "h2", "web-01.example.org"] {
+            assert_eq!(own_choice(host), own_choice(host));
+        }
+        assert_ne!(own_choice("h1"), own_choice("h2"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_deployments_have_one_address(
+            given in prop::collection::vec((0u8..40, 0u32..3), 0..60),
+            taken in prop::collection::btree_set(2u8..250, 0..100),
+        ) {
+            let mut addresses = Addresses::default();
+            let mut known = BTreeMap::new();
+            for (number, replica) in given {
+                let address = addresses.give(id(number), &web(), Replica::Number(replica), &taken);
+                let address = address.expect("there are enough");
+                prop_assert!(!taken.contains(&address) && (FIRST..=LAST).contains(&address));
+                prop_assert_eq!(*known.entry(number).or_insert(address), address);
+            }
+            let distinct: BTreeSet<u8> = known.values().copied().collect();
+            prop_assert_eq!(distinct.len(), known.len());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The network that containers of services are in: what it should be, and what is attached to it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use fluke_model::directory::Subnet;
+
+use super::plan;
+use super::podman::{Network, NetworkSubnet};
+
+/// What it is called, in Podman.
+pub const NETWORK: &str = "fluke";
+/// What it is called, in the kernel.
+pub const INTERFACE: &str = "fluke-br0";
+
+/// The network as it should be. Names are answered by the agent and not by Podman.
+pub fn wanted(subnet: Subnet) -> Network {
+    Network {
+        name: NETWORK.into(),
+        driver: "bridge".into(),
+        network_interface: INTERFACE.into(),
+        dns_enabled: false,
+        subnets: Some(vec![NetworkSubnet {
+            subnet: format!("{}/24", subnet.network()),
+            gateway: subnet.gateway(),
+        }]),
+        options: None,
+    }
+}
+
+/// What is to be thought of the one that was found.
+pub fn judge(found: Option<&Network>, subnet: Subnet) -> plan::Network {
+    let wanted = wanted(subnet);
+    let Some(found) = found else { return plan::Network::Missing };
+    let differences = [
+        (found.driver != wanted.driver, format!("it is made by {}", found.driver)),
+        (found.subnets != wanted.subnets, "its subnet is another".into()),
+        (
+            found.network_interface != wanted.network_interface,
+            format!("its bridge is {}", found.network_interface),
+        ),
+        (found.dns_enabled, "Podman answers names in it".into()),
+    ];
+    match differences.into_iter().find(|(differs, _)| *differs) {
+        Some((_, how)) => plan::Network::Other(how),
+        None => plan::Network::Ready,
+    }
+}
+
+/// The kernel's view of interfaces.
+#[derive(Debug, Clone)]
+pub struct Interfaces {
+    /// Where `sysfs` is.
+    pub sys: PathBuf,
+    /// Where `procfs` is.
+    pub proc: PathBuf,
+}
+
+impl Interfaces {
+    /// The numbers of what is attached to the bridge; nothing where there is no bridge.
+    pub fn attached(&self) -> BTreeSet<u32> {
+        let class = self.sys.join("class/net");
+        let Ok(ports) = std::fs::read_dir(class.join(INTERFACE).join("brif")) else {
+            return BTreeSet::new();
+        };
+        let number =
+            |port: std::fs::DirEntry| number(&class.join(port.file_name()).join("ifindex"));
+        ports.flatten().filter_map(number).collect()
+    }
+
+    /// The number of the other end of a container's interface, where it can be told.
+    pub fn other_end(&self, process: i32) -> Option<u32> {
+        // The container's own view, which is of its own network.
+        let own = self.proc.join(process.to_string()).join("root/sys/class/net/eth0/iflink");
+        number(&own)
+    }
+}
+
+fn number(path: &Path) -> Option<u32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(number: u16) -> Subnet {
+        Subnet::new(number).expect("in range")
+    }
+
+    #[test]
+    fn every_fact_about_the_network_counts() {
+        assert_eq!(judge(None, subnet(7)), plan::Network::Missing);
+        assert_eq!(judge(Some(&wanted(subnet(7))), subnet(7)), plan::Network::Ready);
+        type Spoil = fn(&mut Network);
+        let spoils: [Spoil; 4] = [
+            |it| it.driver = "macvlan".into(),
+            |it| it.subnets = wanted(subnet(8)).subnets,
+            |it| it.network_interface = "br0".into(),
+            |it| it.dns_enabled = true,
+        ];
+        for spoil in spoils {
+            let mut found = wanted(subnet(7));
+            spoil(&mut found);
+            assert!(matches!(judge(Some(&found), subnet(7)), plan::Network::Other(_)));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What the lane is told: not a queue but what holds now, so that nothing piles up.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fluke_model::directory::{Claim, Edit, Names, Peers, Placements, Routes, Table};
+use fluke_model::id::{InstructionId, ServiceName, SessionId};
+use fluke_model::message::{DirectoryEdit, Section};
+use fluke_model::policy::Trigger;
+use fluke_model::service::DeploymentId;
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::state::Held;
+
+/// More than any host has; what is said beyond it is said again.
+const MOST_RELEASED: usize = 10_000;
+
+/// Somebody asked for services to be put right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settle {
+    /// To be named in the answer.
+    pub instruction: InstructionId,
+    /// Only this one.
+    pub service: Option<ServiceName>,
+    /// Why.
+    pub trigger: Trigger,
+}
+
+/// Tables that the server keeps up to date here; none of which nothing was ever heard.
+#[derive(Debug, Clone, Default)]
+pub struct Tables {
+    /// What is called what.
+    pub names: Option<Arc<Names>>,
+    /// What comes in goes where.
+    pub routes: Option<Arc<Routes>>,
+    /// Who is in the mesh.
+    pub peers: Option<Arc<Peers>>,
+    /// Which replica is where.
+    pub placements: Option<Arc<Placements>>,
+}
+
+/// Everything that holds now.
+#[derive(Debug, Clone, Default)]
+pub struct Word {
+    /// What the host should be.
+    pub held: Option<Arc<Held>>,
+    /// What hosts know of each other.
+    pub tables: Tables,
+    /// What the server ruled.
+    pub subnet: Option<Claim>,
+    /// The session there is.
+    pub session: Option<SessionId>,
+    /// Deployments that nothing leads to any more; those that were not taken yet.
+    pub released: BTreeSet<DeploymentId>,
+    /// What was asked for and not taken yet.
+    pub settle: Option<Settle>,
+    /// Whether nothing new is to be begun.
+    pub is_ending: bool,
+    /// Whether it was taken as it is.
+    is_read: bool,
+}
+
+/// Where the lane finds what it is told.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    word: Mutex<Word>,
+    news: Notify,
+}
+
+impl Inbox {
+    /// One with what was kept.
+    pub fn new(held: Option<Arc<Held>>, tables: Tables) -> Self {
+        let word = Word { held, tables, ..Word::default() };
+        Self { word: Mutex::new(word), news: Notify::new() }
+    }
+
+    /// Takes a new snapshot.
+    pub fn hold(&self, held: Arc<Held>) {
+        self.tell(|word| word.held = Some(held));
+    }
+
+    /// Does what an edit says; where it does not fit, says which table is needed whole.
+    pub fn edit(&self, edit: DirectoryEdit) -> Option<Section> {
+        self.tell(|word| {
+            let tables = &mut word.tables;
+            match edit {
+                DirectoryEdit::Names(edit) => {
+                    apply(&mut tables.names, edit).then_some(Section::Names)
+                }
+                DirectoryEdit::Routes(edit) => {
+                    apply(&mut tables.routes, edit).then_some(Section::Routes)
+                }
+                DirectoryEdit::Peers(edit) => {
+                    apply(&mut tables.peers, edit).then_some(Section::Peers)
+                }
+                DirectoryEdit::Placements(edit) => {
+                    apply(&mut tables.placements, edit).then_some(Section::Placements)
+                }
+            }
+        })
+    }
+
+    /// The server ruled.
+    pub fn grant(&self, claim: Claim) {
+        self.tell(|word| word.subnet = Some(claim));
+    }
+
+    /// Nothing leads to these any more.
+    pub fn release(&self, deployments: Vec<DeploymentId>) {
+        self.tell(|word| {
+            word.released.extend(deployments);
+            while word.released.len() > MOST_RELEASED {
+                word.released.pop_first();
+            }
+        });
+    }
+
+    /// Somebody asked.
+    pub fn settle(&self, settle: Settle) {
+        self.tell(|word| word.settle = Some(settle));
+    }
+
+    /// A session began, or ended.
+    pub fn session(&self, session: Option<SessionId>) {
+        self.tell(|word| {
+            word.session = session;
+            word.settle = None;
+        });
+    }
+
+    /// Nothing new is to be begun.
+    pub fn end(&self) {
+        self.tell(|word| word.is_ending = true);
+    }
+
+    /// Whether nothing new is to be begun.
+    pub fn is_ending(&self) -> bool {
+        self.word().is_ending
+    }
+
+    /// All that holds; what is only said once is taken.
+    pub fn take(&self) -> Word {
+        let mut word = self.word();
+        let taken = word.clone();
+        word.released.clear();
+        word.settle = None;
+        word.is_read = true;
+        taken
+    }
+
+    /// Whether nothing is new since [`Inbox::take`].
+    pub fn is_read(&self) -> bool {
+        self.word().is_read
+    }
+
+    /// The tables as they are now.
+    pub fn tables(&self) -> Tables {
+        self.word().tables.clone()
+    }
+
+    /// Waits for something new. Cancel-safe.
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    fn tell<T>(&self, change: impl FnOnce(&mut Word) -> T) -> T {
+        let mut word = self.word();
+        let told = change(&mut word);
+        word.is_read = false;
+        drop(word);
+        self.news.notify_one();
+        told
+    }
+
+    fn word(&self) -> MutexGuard<'_, Word> {
+        // Nothing that is done under it leaves it half done.
+        self.word.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an edit did not fit.
+fn apply<K, V>(table: &mut Option<Arc<Table<K, V>>>, edit: Edit<K, V>) -> bool
+where
+    K: Ord + Clone + Serialize,
+    V: Clone + PartialEq + Serialize,
+{
+    let mut made = table.as_deref().cloned().unwrap_or_default();
+    match made.apply(edit) {
+        Ok(()) => {
+            *table = Some(Arc::new(made));
+            false
+        }
+        Err(error) => {
+            tracing::debug!(%error, "asking for the whole table");
+            true
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! The services' lane: looks, decides ([`super::plan`]), does one change, and looks again.
+//!
+//! A task of its own beside the agent's loop. It waits for Podman's events, for what the server
+//! says, for what goes on beside it (images that come, questions of health), and, as a safety net,
+//! for ten seconds to pass. Where nothing is wanted and nothing is there, it waits for the server
+//! alone.
+
+mod desired;
+mod doing;
+mod jobs;
+mod look;
+mod round;
+mod rounds;
+pub(super) mod saying;
+pub(super) mod state;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fluke_model::directory::{Claim, Subnet};
+use fluke_model::id::{AgentName, SessionId};
+use fluke_model::message::{MeshReport, NodeType, ToServer};
+use fluke_model::policy::Trigger;
+use fluke_model::service::{DeploymentId, DeploymentReport};
+
+use super::addresses::{self, Addresses};
+use super::bridge::Interfaces;
+use super::inbox::{Inbox, Settle, Tables, Word};
+use super::kept::Folder;
+use super::plan::Asked;
+use super::podman::Podman;
+use super::section::Section;
+use super::sections::{Account, Sections};
+use super::setback::Setbacks;
+use super::{Clock, ServicesConfig};
+use crate::host::environment::Environment;
+use crate::state::Held;
+use desired::Desired;
+use jobs::{Done, Jobs};
+use look::Closely;
+use rounds::Rounds;
+use saying::{Said, Scribe};
+use state::{Cause, Idle, LIMIT};
+use watch::Watch;
+
+/// The safety net: how long nothing may have happened before somebody looks.
+const SAFETY: Duration = Duration::from_secs(10);
+/// A change that takes longer does not keep names, routes and mesh waiting.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the lane is made from.
+pub struct Start {
+    /// Whose lane it is.
+    pub host: AgentName,
+    /// What part its host plays.
+    pub node_type: NodeType,
+    /// What it was told.
+    pub config: ServicesConfig,
+    /// What containers get of the host's environment.
+    pub environment: Environment,
+    /// What people's clocks show.
+    pub clock: Clock,
+    /// What it keeps across restarts.
+    pub folder: Folder,
+    /// Where it finds what it is told.
+    pub inbox: Arc<Inbox>,
+    /// The way to the agent.
+    pub scribe: Scribe,
+    /// Whom it asks.
+    pub podman: Podman,
+}
+
+/// Keeps containers, names, routes and mesh as they should be.
+pub struct Lane {
+    host: AgentName,
+    node_type: NodeType,
+    config: ServicesConfig,
+    environment: Environment,
+    clock: Clock,
+    folder: Folder,
+    inbox: Arc<Inbox>,
+    scribe: Scribe,
+    podman: Podman,
+    interfaces: Interfaces,
+
+    desired: Option<Arc<Desired>>,
+    session: Option<SessionId>,
+    settling: Option<Settling>,
+    claim: Option<Claim>,
+    addresses: Addresses,
+    tables: Tables,
+
+    deployments: Setbacks<DeploymentId>,
+    containers: Setbacks<String>,
+    images: Setbacks<String>,
+    /// Whether Podman answers.
+    reach: Setbacks<()>,
+    released: BTreeMap<DeploymentId, Instant>,
+    closely: Closely,
+    jobs: Jobs,
+    rounds: Rounds,
+    watch: Option<Watch>,
+    sections: Option<Sections>,
+
+    said: Said,
+    reports: Vec<DeploymentReport>,
+    /// Whether something of ours is here.
+    has_containers: bool,
+    looked: Option<Instant>,
+    look_at: Option<Instant>,
+}
+
+/// Something that somebody waits for.
+struct Settling {
+    settle: Settle,
+    until: Instant,
+}
+
+/// Why the lane looks around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// The server said something.
+    Told,
+    /// Podman did.
+    Event,
+    /// An image came, a container ended, a container feels otherwise.
+    Job,
+    /// It was decided to look again by now.
+    Due,
+    /// Nothing happened for a while.
+    Safety,
+    /// Names, routes or mesh may have changed by themselves.
+    Section,
+}
+
+/// What is new in what the server said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// A snapshot.
+    Snapshot,
+    /// A session.
+    Session,
+    /// Anything else that containers may depend on.
+    Word,
+    /// Only what names, routes and mesh are made of.
+    Tables,
+}
+
+impl Lane {
+    /// One that has not looked at anything.
+    pub fn new(start: Start) -> Self {
+        let Start { host, node_type, config, environment, clock, folder, inbox, scribe, podman } =
+            start;
+        let interfaces = Interfaces { sys: config.sys.clone(), proc: config.proc.clone() };
+        Self {
+            claim: folder.claim(),
+            addresses: folder.addresses(),
+            tables: inbox.tables(),
+            jobs: Jobs::new(podman.clone()),
+            host,
+            node_type,
+            config,
+            environment,
+            clock,
+            folder,
+            inbox,
+            scribe,
+            podman,
+            interfaces,
+            desired: None,
+            session: None,
+            settling: None,
+            deployments: Setbacks::default(),
+            containers: Setbacks::default(),
+            images: Setbacks::default(),
+            reach: Setbacks::default(),
+            released: BTreeMap::new(),
+            closely: Closely::default(),
+            rounds: Rounds::default(),
+            watch: None,
+            sections: None,
+            said: Said::default(),
+            reports: Vec::new(),
+            has_containers: false,
+            looked: None,
+            look_at: None,
+        }
+    }
+
+    /// Works until it is dropped.
+    pub async fn run(mut self) {
+        let mut idle = Idle::new();
+        // What was kept is acted upon before anybody says anything.
+        let mut wake = Wake::Told;
+        loop {
+            idle = self.wake_up(idle, wake).await;
+            wake = self.wait().await;
+        }
+    }
+
+    async fn wake_up(&mut self, idle: Idle, wake: Wake) -> Idle {
+        let news = self.hear();
+        if let (Wake::Section, _) | (Wake::Told, News::Tables) = (wake, news) {
+            self.settle_sections(None).await;
+            self.say_how_sections_are().await;
+            self.keep_tables();
+            return idle;
+        }
+        if wake == Wake::Safety {
+            self.sections.iter_mut().for_each(Sections::doubt);
+        }
+        self.look_at = None;
+        let Some(desired) = self.desired.clone() else {
+            self.answer_with(Some("this host was not told yet what it should be".into())).await;
+            return idle;
+        };
+        if desired.wanted.is_empty() && !watch::is_there(&self.config.socket) {
+            // Nothing is wanted, and nothing can be there.
+            self.has_containers = false;
+            self.go_quiet();
+            return self.stay_quiet(idle).await;
+        }
+        let cause = self.cause(wake, news);
+        let idle = self.work_through(idle, desired, cause).await;
+        self.keep_tables();
+        if !self.is_concerned() {
+            self.go_quiet();
+        }
+        idle
+    }
+
+    /// Whether there is anything to watch over.
+    fn is_concerned(&self) -> bool {
+        let wants = self.desired.as_ref().is_some_and(|desired| !desired.wanted.is_empty());
+        wants || self.has_containers || self.node_type == NodeType::Proxy
+    }
+
+    /// Nothing is asked, listened to or timed any more.
+    fn go_quiet(&mut self) {
+        self.watch = None;
+        self.sections = None;
+        self.looked = None;
+        self.look_at = None;
+        self.jobs.give_up_but(|_| false);
+        self.rounds = Rounds::default();
+    }
+
+    /// Says once that nothing is here, if somebody may think otherwise.
+    async fn stay_quiet(&mut self, idle: Idle) -> Idle {
+        self.reports.clear();
+        if self.claim.is_some() {
+            self.say_how_containers_are().await;
+        }
+        self.answer_with(None).await;
+        idle
+    }
+
+    /// Waits for the next reason to look. Cancel-safe, as all of its parts are.
+    async fn wait(&mut self) -> Wake {
+        loop {
+            let now = Instant::now();
+            for question in self.rounds.due(now) {
+                self.jobs.ask(question);
+            }
+            let safety = self.looked.map(|looked| looked + SAFETY);
+            let retry = self.sections.as_ref().and_then(Sections::look_at);
+            let settle = self.settling.as_ref().map(|settling| settling.until);
+            let due = [self.look_at, retry, settle].into_iter().flatten().min();
+            let ask = self.rounds.next();
+            let Self { inbox, jobs, watch, sections, .. } = self;
+            let done = tokio::select! {
+                biased;
+                () = inbox.news() => return Wake::Told,
+                () = events(watch) => {
+                    return Wake::Event;
+                }
+                done = jobs.next() => done,
+                () = changes(sections) => return Wake::Section,
+                () = until(due) => return Wake::Due,
+                () = until(ask) => continue,
+                () = until(safety) => return Wake::Safety,
+            };
+            if self.ended(done) {
+                return Wake::Job;
+            }
+        }
+    }
+
+    /// Takes note of what came to its end; whether it is worth a look.
+    fn ended(&mut self, done: Done) -> bool {
+        let now = Instant::now();
+        match done {
+            Done::Note => true,
+            Done::Pulled { image, result } => {
+                match result {
+                    Ok(()) => self.images.retain(|known| *known != image),
+                    Err(why) => self.images.failed(image, why, now),
+                }
+                true
+            }
+            Done::Stopped { container, result } => {
+                if let Err(why) = result {
+                    self.containers.failed(container, why, now);
+                }
+                true
+            }
+            Done::Asked { container, well } => self.rounds.answered(&container, well, now),
+        }
+    }
+
+    /// Takes what it was told.
+    fn hear(&mut self) -> News {
+        let now = Instant::now();
+        let Word { held, tables: _, subnet, session, released, settle, .. } = self.inbox.take();
+        let mut news = News::Tables;
+        if !released.is_empty() {
+            news = News::Word;
+            for id in released {
+                self.released.entry(id).or_insert(now);
+            }
+        }
+        if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
+            news = News::Word;
+            self.take_subnet(claim);
+        }
+        if let Some(settle) = settle {
+            news = News::Word;
+            self.forgive();
+            self.settling = Some(Settling { settle, until: now + LIMIT });
+        }
+        if self.session != session {
+            news = News::Session;
+            self.session = session;
+            self.said = Said::default();
+            self.settling.take_if(|it| Some(it.settle.instruction.session) != session);
+        }
+        if let Some(held) = held.filter(|held| !self.holds(held)) {
+            news = News::Snapshot;
+            self.forgive();
+            self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
+        }
+        news
+    }
+
+    fn holds(&self, held: &Arc<Held>) -> bool {
+        self.desired.as_ref().is_some_and(|desired| Arc::ptr_eq(&desired.held, held))
+    }
+
+    /// A new snapshot and somebody who asks try at once what failed before.
+    fn forgive(&mut self) {
+        self.deployments.forget_all();
+        self.containers.forget_all();
+        self.images.forget_all();
+        self.reach.forget_all();
+        self.sections.iter_mut().for_each(Sections::forgive);
+    }
+
+    fn take_subnet(&mut self, claim: Claim) {
+        self.folder.keep_claim(&claim);
+        if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
+            tracing::info!(network = %claim.subnet.network(), "this host's subnet");
+            // They listen at the old one.
+            self.sections = None;
+        }
+        self.claim = Some(claim);
+    }
+
+    /// The subnet of this host, which it takes by itself where nobody gave it one.
+    fn subnet(&mut self) -> Subnet {
+        match self.claim {
+            Some(claim) => claim.subnet,
+            None => {
+                let subnet = addresses::own_choice(self.host.as_str());
+                self.take_subnet(Claim { subnet, since: (self.clock)() });
+                subnet
+            }
+        }
+    }
+
+    fn cause(&self, wake: Wake, news: News) -> Cause {
+        if let Some(Settling { settle, .. }) = &self.settling {
+            let (instruction, trigger) = (Some(settle.instruction), settle.trigger.clone());
+            return Cause { instruction, trigger };
+        }
+        let trigger = match (wake, news) {
+            _ if self.session.is_none() => Trigger::Offline,
+            (_, News::Snapshot) => Trigger::Commit,
+            (_, News::Session) => Trigger::Connect,
+            (Wake::Event | Wake::Section, _) => Trigger::Watch,
+            (Wake::Safety, _) => Trigger::Poll,
+            (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
+        };
+        Cause { instruction: None, trigger }
+    }
+
+    fn asked(&self) -> Asked {
+        match self.settling.as_ref().map(|settling| settling.settle.service.clone()) {
+            None => Asked::Nobody,
+            Some(None) => Asked::ForAll,
+            Some(Some(service)) => Asked::For(service),
+        }
+    }
+
+    /// Does `work`; where that takes long, names, routes and mesh go on.
+    async fn meanwhile<T>(&mut self, account: &Account, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(PATIENCE) => self.settle_sections(Some(account)).await,
+            }
+        }
+    }
+
+    /// Names, routes and mesh, where there is anything to serve.
+    async fn settle_sections(&mut self, account: Option<&Account>) {
+        if !self.is_concerned() {
+            return;
+        }
+        let subnet = self.subnet();
+        let Self { sections, config, node_type, folder, scribe, .. } = self;
+        let sections =
+            sections.get_or_insert_with(|| Sections::open(config, *node_type, folder, subnet));
+        sections.settle(&self.inbox.tables(), account, scribe).await;
+    }
+
+    async fn say_how_containers_are(&mut self) {
+        if self.session.is_none() {
+            return;
+        }
+        if let Some(report) = self.said.deployments(&self.reports) {
+            self.scribe.say(ToServer::Services(report)).await;
+        }
+    }
+
+    async fn say_how_sections_are(&mut self) {
+        let (Some(sections), Some(_)) = (&self.sections, self.session) else { return };
+        let network = self.said.network(sections.report());
+        let reached = sections.mesh().identity().map(|(public_key, endpoints)| MeshReport {
+            public_key,
+            endpoints,
+            claim: self.claim,
+        });
+        let mesh = reached.and_then(|report| self.said.mesh(report));
+        let placements = match self.said.placements() {
+            true => self.inbox.tables().placements,
+            false => None,
+        };
+        if let Some(mesh) = mesh {
+            self.scribe.say(ToServer::Mesh(mesh)).await;
+        }
+        if let Some(placements) = placements {
+            self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
+        }
+        if let Some(network) = network {
+            self.scribe.say(ToServer::Network(network)).await;
+        }
+    }
+
+    /// Tells who asked, if somebody did, how it ended.
+    async fn answer_with(&mut self, problem: Option<String>) {
+        if let Some(Settling { settle, .. }) = self.settling.take() {
+            let instruction = settle.instruction;
+            self.scribe.say(ToServer::Settled { instruction, problem }).await;
+        }
+    }
+
+    fn keep_tables(&mut self) {
+        let tables = self.inbox.tables();
+        self.folder.keep_tables(&tables, &self.tables);
+        self.tables = tables;
+    }
+}
+
+async fn events(watch: &mut Option<Watch>) {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn changes(sections: &mut Option<Sections>) {
+    match sections {
+        Some(sections) => sections.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

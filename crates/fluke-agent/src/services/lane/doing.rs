@@ -1,0 +1,163 @@
+//! Does one change, as it was decided.
+
+use std::net::Ipv4Addr;
+
+use fluke_model::directory::Subnet;
+use fluke_model::id::{ServiceName, StepAddress};
+use fluke_model::message::Subject;
+use fluke_model::service::Replica;
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::desired::Desired;
+use crate::services::bridge;
+use crate::services::plan::{Change, Deployment, Origin, State, Why};
+use crate::services::podman::create::{Limit, Spot, container_name, create_body, volume_name};
+use crate::services::podman::{Podman, PodmanError};
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// Podman would not.
+    #[error(transparent)]
+    Podman(#[from] PodmanError),
+    /// Its environment cannot be made.
+    #[error("its environment cannot be made: {0}")]
+    Environment(String),
+    /// All addresses are taken.
+    #[error(
+        "no address is free in {0}/24: 253 containers are the most that one host has; let others \
+         take some of them"
+    )]
+    NoAddress(Ipv4Addr),
+}
+
+/// Does `change`; says which container it was done to. `address` is for one that is made.
+pub async fn change(
+    podman: Podman,
+    change: &Change,
+    desired: &Desired,
+    subnet: Subnet,
+    address: Option<u8>,
+) -> Result<Option<String>, ChangeError> {
+    match change {
+        Change::MakeNetwork { replaces } => {
+            if *replaces {
+                podman.remove_network(bridge::NETWORK).await?;
+            }
+            podman.create_network(&bridge::wanted(subnet)).await?;
+            Ok(None)
+        }
+        Change::Remove { container, .. } => {
+            podman.remove(container).await?;
+            Ok(Some(container.clone()))
+        }
+        Change::Stop { container, .. } => {
+            podman.stop(container, super::jobs::GRACE).await?;
+            Ok(Some(container.clone()))
+        }
+        Change::Start { container, .. } => {
+            podman.start(container).await?;
+            Ok(Some(container.clone()))
+        }
+        Change::Deploy { deployment, .. } => {
+            let address = address.ok_or(ChangeError::NoAddress(subnet.network()))?;
+            let address = subnet.address(address);
+            deploy(&podman, deployment, desired, subnet, address).await.map(Some)
+        }
+    }
+}
+
+async fn deploy(
+    podman: &Podman,
+    deployment: &Deployment,
+    desired: &Desired,
+    subnet: Subnet,
+    address: Ipv4Addr,
+) -> Result<String, ChangeError> {
+    let env = desired.env(deployment.id);
+    let env = env.map_err(|why| ChangeError::Environment(why.to_owned()))?.clone();
+    for name in deployment.spec.volumes.keys() {
+        podman.create_volume(&volume_name(deployment, name.as_str())).await?;
+    }
+    let spot = Spot { network: bridge::NETWORK, address, gateway: subnet.gateway() };
+    let body = create_body(deployment, env, spot, limits());
+    let id = podman.create(&container_name(deployment), &body).await?;
+    podman.start(&id).await?;
+    Ok(id)
+}
+
+/// What the agent itself may have: Podman's own defaults may be more than there is to give.
+fn limits() -> Vec<Limit> {
+    // Podman limits itself to these, and cannot give more than it has.
+    const FILES: u64 = 1 << 20;
+    const PROCESSES: u64 = 1 << 15;
+    let of = |kind, resource, most: u64| {
+        let (_, hard) = getrlimit(resource).ok()?;
+        let hard = hard.min(most);
+        Some(Limit { kind, soft: hard, hard })
+    };
+    let files = of("nofile", Resource::RLIMIT_NOFILE, FILES);
+    files.into_iter().chain(of("nproc", Resource::RLIMIT_NPROC, PROCESSES)).collect()
+}
+
+/// What a change is about, for the record.
+pub fn subject(change: &Change) -> Option<Subject> {
+    let of = |service: Option<&ServiceName>, replica: Option<Replica>, container: &str| {
+        let name = match (service, replica) {
+            (Some(service), Some(Replica::Number(number))) => format!("{service}-{number}"),
+            (Some(service), _) => service.to_string(),
+            // Nobody knows whose it is.
+            (None, _) => container.chars().take(12).collect(),
+        };
+        let part = StepAddress::new("container", &name).ok()?;
+        Some(Subject::Service { service: service.cloned(), part })
+    };
+    match change {
+        Change::MakeNetwork { .. } => {
+            let part = StepAddress::new("network", bridge::NETWORK).ok()?;
+            Some(Subject::Service { service: None, part })
+        }
+        Change::Remove { container, origin, .. }
+        | Change::Stop { container, origin, .. }
+        | Change::Start { container, origin, .. } => {
+            of(origin.service.as_ref(), origin.replica, container)
+        }
+        Change::Deploy { deployment, .. } => {
+            of(Some(&deployment.service), Some(deployment.replica), "")
+        }
+    }
+}
+
+/// Why a change is made, for people.
+pub fn reason(change: &Change) -> String {
+    let named = |origin: &Origin| match &origin.deployment {
+        Some(id) => format!("container {}", id.short()),
+        None => "a container".to_owned(),
+    };
+    match change {
+        Change::MakeNetwork { replaces: false } => "the network of containers is missing".into(),
+        Change::MakeNetwork { replaces: true } => "the network of containers is another".into(),
+        Change::Remove { origin, why, .. } | Change::Stop { origin, why, .. } => {
+            let why = match why {
+                Why::Orphan => "is not wanted here any more",
+                Why::Double => "is one too many",
+                Why::Succeeded => "has a successor that serves",
+                Why::MakesWay => "makes way for its successor",
+                Why::Unwell(why) => return format!("{}: {why}", named(origin)),
+                Why::Tampered(how) => return format!("{} was changed: {how}", named(origin)),
+                Why::Stuck => "is in a state that nothing can be made of",
+            };
+            format!("{} {why}", named(origin))
+        }
+        Change::Start { origin, state: State::Created, .. } => {
+            format!("{} was never started", named(origin))
+        }
+        Change::Start { origin, .. } => format!("{} does not run", named(origin)),
+        Change::Deploy { deployment, replaces: true } => {
+            format!("another version is wanted: {}", deployment.spec.image)
+        }
+        Change::Deploy { deployment, replaces: false } => {
+            format!("its container is missing: {}", deployment.spec.image)
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What goes on beside changes: images that come, containers that end, questions of health.
+//!
+//! None of it holds up anything else, and each has a bound in time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::rounds::Question;
+use crate::services::podman::{Podman, Progress};
+
+/// Images at the same time; more would only share the same line.
+const MOST_PULLS: usize = 3;
+/// An image that says nothing for so long does not come.
+const SILENCE: Duration = Duration::from_secs(300);
+/// However it goes on.
+const LONGEST_PULL: Duration = Duration::from_secs(3600);
+/// Notes that may wait to be read.
+const NOTES: usize = 16;
+/// What is told of how far an image is.
+const LONGEST_NOTE: usize = 200;
+/// What a container has between being told to end and being ended.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// On top of what a question of health may take, for Podman itself.
+const OVERHEAD: Duration = Duration::from_secs(2);
+
+/// Something that came to its end.
+#[derive(Debug)]
+pub enum Done {
+    /// An image is here, or is not to be had.
+    Pulled {
+        /// Which.
+        image: String,
+        /// Why not.
+        result: Result<(), String>,
+    },
+    /// A container has ended, or would not.
+    Stopped {
+        /// Which.
+        container: String,
+        /// Why not.
+        result: Result<(), String>,
+    },
+    /// A container was asked how it feels.
+    Asked {
+        /// Which.
+        container: String,
+        /// Whether it is well; none where it did not say.
+        well: Option<bool>,
+    },
+    /// An image is on its way.
+    Note,
+}
+
+/// All that goes on.
+#[derive(Debug)]
+pub struct Jobs {
+    podman: Podman,
+    running: JoinSet<Done>,
+    pulls: BTreeMap<String, Pulling>,
+    stopping: BTreeSet<String>,
+    notes: mpsc::Receiver<(String, String)>,
+    notes_out: mpsc::Sender<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Pulling {
+    note: String,
+    task: AbortHandle,
+}
+
+impl Jobs {
+    /// Nothing goes on yet.
+    pub fn new(podman: Podman) -> Self {
+        let (notes_out, notes) = mpsc::channel(NOTES);
+        let (pulls, stopping) = (BTreeMap::new(), BTreeSet::new());
+        Self { podman, running: JoinSet::new(), pulls, stopping, notes, notes_out }
+    }
+
+    /// How far the image is, if it is on its way.
+    pub fn pull_note(&self, image: &str) -> Option<&str> {
+        self.pulls.get(image).map(|pulling| pulling.note.as_str())
+    }
+
+    /// Whether a container was told to end and has not yet.
+    pub fn is_stopping(&self, container: &str) -> bool {
+        self.stopping.contains(container)
+    }
+
+    /// Has images fetched, as many as may be; who waits is asked for again.
+    pub fn fetch(&mut self, images: &BTreeSet<String>) {
+        for image in images {
+            if self.pulls.len() >= MOST_PULLS {
+                return;
+            }
+            if !self.pulls.contains_key(image) {
+                let note = format!("{image} is being fetched");
+                let pull = pull(self.podman.clone(), image.clone(), self.notes_out.clone());
+                let task = self.running.spawn(pull);
+                self.pulls.insert(image.clone(), Pulling { note, task });
+            }
+        }
+    }
+
+    /// Gives up on images that nobody wants any more.
+    pub fn give_up_but(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.pulls.retain(|image, pulling| {
+            let keep = is_wanted(image);
+            if !keep {
+                pulling.task.abort();
+            }
+            keep
+        });
+    }
+
+    /// Tells a container to end.
+    pub fn stop(&mut self, container: &str) {
+        if self.stopping.insert(container.to_owned()) {
+            let (podman, container) = (self.podman.clone(), container.to_owned());
+            self.running.spawn(async move {
+                let result = podman.stop(&container, GRACE).await;
+                Done::Stopped { container, result: result.map_err(|error| error.to_string()) }
+            });
+        }
+    }
+
+    /// Asks a container how it feels.
+    pub fn ask(&mut self, question: Question) {
+        let Question { container, limit } = question;
+        let podman = self.podman.clone();
+        self.running.spawn(async move {
+            let answer = podman.ask_health(&container, limit + OVERHEAD).await;
+            Done::Asked { container, well: answer.ok() }
+        });
+    }
+
+    /// What came to its end. Cancel-safe.
+    pub async fn next(&mut self) -> Done {
+        loop {
+            tokio::select! {
+                biased;
+                Some((image, note)) = self.notes.recv() => {
+                    if let Some(pulling) = self.pulls.get_mut(&image) {
+                        pulling.note = note;
+                        return Done::Note;
+                    }
+                }
+                Some(joined) = self.running.join_next() => match joined {
+                    Ok(done) => return self.ended(done),
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => {
+                        tracing::error!(%error, "a bug in fluke: work beside the lane failed");
+                    }
+                },
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    fn ended(&mut self, done: Done) -> Done {
+        match &done {
+            Done::Pulled { image, .. } => drop(self.pulls.remove(image)),
+            Done::Stopped { container, .. } => drop(self.stopping.remove(container)),
+            Done::Asked { .. } | Done::Note => {}
+        }
+        done
+    }
+}
+
+async fn pull(podman: Podman, image: String, notes: mpsc::Sender<(String, String)>) -> Done {
+    let pulled = timeout(LONGEST_PULL, pull_through(&podman, &image, &notes)).await;
+    let late = || Err(format!("{image} was not here after {} s", LONGEST_PULL.as_secs()));
+    let result = pulled.unwrap_or_else(|_| late());
+    Done::Pulled { image, result }
+}
+
+async fn pull_through(
+    podman: &Podman,
+    image: &str,
+    notes: &mpsc::Sender<(String, String)>,
+) -> Result<(), String> {
+    let silence = || format!("nothing was heard of {image} for {} s", SILENCE.as_secs());
+    let said = timeout(SILENCE, podman.pull(image)).await.map_err(|_| silence())?;
+    let mut pull = said.map_err(|error| error.to_string())?;
+    loop {
+        match timeout(SILENCE, pull.next()).await.map_err(|_| silence())? {
+            Ok(Progress::Done(_)) => return Ok(()),
+            Ok(Progress::Says(text)) => {
+                let note: String = text.chars().take(LONGEST_NOTE).collect();
+                // Whoever does not keep up with reading reads the next one.
+                let _ = notes.try_send((image.to_owned(), note));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! One pass: look, decide, change, look again, until nothing is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fluke_model::message::Fact;
+use fluke_model::verdict::{Outcome, Output};
+
+use super::desired::Desired;
+use super::doing;
+use super::look::{Look, Seen};
+use super::saying::{self, Note};
+use super::state::{Cause, Idle, Next, Processing};
+use super::watch::Watch;
+use super::{Account, Lane};
+use crate::services::addresses;
+use crate::services::plan::{
+    Change, Container, Image, Network, Plan, Situation, State, THE_NETWORK, Why, plan,
+};
+use crate::services::podman::PodmanError;
+use crate::session::told;
+use fluke_model::service::Health;
+
+/// A change that was made and not looked at yet.
+struct Made {
+    change: Change,
+    /// What it was made to.
+    container: Option<String>,
+    began: Instant,
+}
+
+impl Lane {
+    /// Makes everything as `desired` says, as far as that can be done now.
+    pub(super) async fn work_through(
+        &mut self,
+        idle: Idle,
+        desired: Arc<Desired>,
+        cause: Cause,
+    ) -> Idle {
+        let mut processing = idle.begin(desired.held.clone(), cause, Instant::now());
+        let mut made = None;
+        let leaving = loop {
+            let account = account(&processing);
+            let seen = self.look(&desired, &account).await;
+            self.verify(made.take(), seen.as_ref(), &account).await;
+            let plan = match seen {
+                Ok(seen) => self.decide(&desired, &seen),
+                Err(error) => {
+                    self.in_the_dark(&desired, &error);
+                    self.say_how_containers_are().await;
+                    self.answer_with(Some(told(&error))).await;
+                    break processing.give_up();
+                }
+            };
+            self.say_how_containers_are().await;
+            self.settle_sections(Some(&account)).await;
+            self.answer_who_asked(&plan).await;
+            match processing.next(self.allowed(plan.changes), Instant::now()) {
+                Next::Home(leaving) => break leaving,
+                Next::Change(change, rest) => {
+                    made = self.make(change, &desired, &account).await;
+                    processing = rest;
+                }
+            }
+        };
+        self.settle_sections(None).await;
+        self.say_how_sections_are().await;
+        leaving.reported()
+    }
+
+    /// An agent that ends begins nothing new.
+    fn allowed(&self, changes: Vec<Change>) -> Vec<Change> {
+        if self.inbox.is_ending() { Vec::new() } else { changes }
+    }
+
+    async fn look(
+        &mut self,
+        desired: &Arc<Desired>,
+        account: &Account,
+    ) -> Result<Seen, PodmanError> {
+        let (podman, interfaces) = (self.podman.clone(), self.interfaces.clone());
+        let (subnet, time) = (self.subnet(), (self.clock)());
+        let mut closely = std::mem::take(&mut self.closely);
+        let look = async {
+            let desired = desired.as_ref();
+            let look = Look { podman: &podman, desired, subnet, interfaces: &interfaces, time };
+            look.around(&mut closely).await
+        };
+        let seen = self.meanwhile(account, look).await;
+        self.closely = closely;
+        self.looked = Some(Instant::now());
+        seen
+    }
+
+    /// Podman cannot be asked: what is known stays, and it is said why.
+    fn in_the_dark(&mut self, desired: &Desired, error: &PodmanError) {
+        let now = Instant::now();
+        let why = told(error);
+        let is_new = self.reach.marks().get(&()).is_none_or(|setback| setback.why != why);
+        if is_new {
+            tracing::warn!(why, "containers cannot be looked at; trying again");
+        }
+        self.reach.failed((), why.clone(), now);
+        self.look_at = self.reach.marks().get(&()).map(|setback| setback.until);
+        let nothing =
+            Seen { containers: Vec::new(), present: Default::default(), network: Network::Ready };
+        let plan = self.plan(desired, &nothing, &BTreeMap::new());
+        self.reports = saying::in_the_dark(&self.reports, &plan, &why);
+    }
+
+    fn decide(&mut self, desired: &Desired, seen: &Seen) -> Plan {
+        let now = Instant::now();
+        if !self.reach.marks().is_empty() {
+            tracing::info!("Podman answers again");
+            self.reach.forget_all();
+        }
+        let seen = Seen {
+            containers: seen.containers.iter().map(|it| self.known(it)).collect(),
+            present: seen.present.clone(),
+            network: seen.network.clone(),
+        };
+        self.take_note(desired, &seen, now);
+        let images = self.images(desired, &seen);
+        let plan = self.plan(desired, &seen, &images);
+        self.jobs.fetch(&plan.fetch);
+        self.look_at = plan.look_at;
+        self.reports.clone_from(&plan.reports);
+        if let Some(problem) = &plan.network_problem {
+            tracing::warn!(problem, "the network of containers cannot be made");
+        }
+        plan
+    }
+
+    /// What only the lane knows of a container is added to what Podman says.
+    fn known(&self, seen: &Container) -> Container {
+        let mut container = seen.clone();
+        if self.jobs.is_stopping(&container.id) && container.state == State::Running {
+            container.state = State::Changing;
+        }
+        if self.rounds.is_silent(&container.id) && container.state == State::Running {
+            container.health = Health::Unhealthy;
+        }
+        container
+    }
+
+    fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
+        let is_there = |id: &_| seen.containers.iter().any(|it| it.origin.deployment == Some(*id));
+        let is_wanted = |id: &_| desired.deployment(*id).is_some();
+        let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
+        self.has_containers = seen.containers.iter().any(|it| it.is_ours);
+        self.rounds.see(&seen.containers, &desired.wanted, now);
+        self.released.retain(|id, _| is_there(id) && !is_wanted(id));
+        self.deployments.retain(|id| is_wanted(id));
+        let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
+        self.containers.retain(|id| id == THE_NETWORK || is_object(id));
+        self.images.retain(|image| needs(image));
+        self.jobs.give_up_but(needs);
+        if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
+            self.folder.keep_addresses(&self.addresses);
+        }
+        if self.is_concerned() && self.watch.is_none() {
+            self.watch = Some(Watch::begin(self.podman.clone()));
+        }
+    }
+
+    fn images(&self, desired: &Desired, seen: &Seen) -> BTreeMap<String, Image> {
+        let each = |image: &String| {
+            if seen.present.contains(image) {
+                return Image::Present;
+            }
+            let failed = self.images.marks().get(image);
+            match (self.jobs.pull_note(image), failed) {
+                (Some(note), _) => Image::Coming(note.to_owned()),
+                (None, Some(setback)) => Image::Failed(setback.why.clone(), setback.until),
+                (None, None) => Image::Absent,
+            }
+        };
+        let images = desired.wanted.iter().map(|wanted| &wanted.spec.image);
+        images.map(|image| (image.clone(), each(image))).collect()
+    }
+
+    fn plan(&self, desired: &Desired, seen: &Seen, images: &BTreeMap<String, Image>) -> Plan {
+        plan(&Situation {
+            wanted: &desired.wanted,
+            not_understood: &desired.not_understood,
+            containers: &seen.containers,
+            images,
+            network: &seen.network,
+            setbacks: self.deployments.marks(),
+            held_up: self.containers.marks(),
+            released: &self.released,
+            exclusive: self.config.exclusive,
+            asked: &self.asked(),
+            alone: self.session.is_none(),
+            drain: self.config.drain,
+            now: Instant::now(),
+        })
+    }
+
+    /// Makes one change; what was made is looked at next.
+    async fn make(
+        &mut self,
+        change: Change,
+        desired: &Arc<Desired>,
+        account: &Account,
+    ) -> Option<Made> {
+        if let Change::Stop { container, .. } = &change {
+            self.jobs.stop(container);
+            self.did_not_work_out(&change);
+            return None;
+        }
+        let began = Instant::now();
+        let reason = doing::reason(&change);
+        tracing::info!(reason, "changing");
+        self.record(&change, account, Fact::Began { reason }).await;
+        let address = self.address(&change);
+        let subnet = self.subnet();
+        let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
+        let work = async move { doing::change(podman, &known, &wanted, subnet, address).await };
+        let done = self.meanwhile(account, work).await;
+        match done {
+            Ok(container) => Some(Made { change, container, began }),
+            Err(error) => {
+                self.failed(&change, told(&error), began, account).await;
+                None
+            }
+        }
+    }
+
+    /// The address of what is to be made, which is kept before it is used.
+    fn address(&mut self, change: &Change) -> Option<u8> {
+        let Change::Deploy { deployment, .. } = change else { return None };
+        let subnet = self.subnet();
+        let used = self.reports.iter().filter_map(|report| report.address);
+        let taken = addresses::last_bytes(subnet, used);
+        let before = self.addresses.clone();
+        let (id, service) = (deployment.id, &deployment.service);
+        let address = self.addresses.give(id, service, deployment.replica, &taken);
+        if self.addresses != before {
+            self.folder.keep_addresses(&self.addresses);
+        }
+        address
+    }
+
+    /// A change that failed is left alone for a while, and holds up nothing else.
+    async fn failed(&mut self, change: &Change, why: String, began: Instant, account: &Account) {
+        let now = Instant::now();
+        tracing::warn!(why, "a change failed");
+        match change {
+            Change::Deploy { deployment, .. } => {
+                self.deployments.failed(deployment.id, why.clone(), now);
+            }
+            Change::Start { container, origin, .. } => match origin.deployment {
+                Some(id) => self.deployments.failed(id, why.clone(), now),
+                None => self.containers.failed(container.clone(), why.clone(), now),
+            },
+            Change::Remove { container, .. } | Change::Stop { container, .. } => {
+                self.containers.failed(container.clone(), why.clone(), now);
+            }
+            Change::MakeNetwork { .. } => {
+                self.containers.failed(THE_NETWORK.into(), why.clone(), now);
+            }
+        }
+        let fact = ended(Outcome::Failure, began, why);
+        self.record(change, account, fact).await;
+    }
+
+    /// Looks whether what was made is so.
+    async fn verify(
+        &mut self,
+        made: Option<Made>,
+        seen: Result<&Seen, &PodmanError>,
+        account: &Account,
+    ) {
+        let Some(Made { change, container, began }) = made else { return };
+        let now = Instant::now();
+        if let Change::Deploy { deployment, .. } = &change {
+            self.deployments.done(deployment.id, now);
+        }
+        if let Change::Start { origin, .. } = &change
+            && let Some(id) = origin.deployment
+        {
+            self.deployments.done(id, now);
+        }
+        self.did_not_work_out(&change);
+        let state = seen.map(|seen| {
+            let it = seen.containers.iter().find(|it| Some(&it.id) == container.as_ref());
+            it.map(|it| it.state)
+        });
+        let (outcome, text) = judge(&change, state, seen.err());
+        let fact = ended(outcome, began, text);
+        self.record(&change, account, fact).await;
+    }
+
+    /// What did not become well is not tried again at once.
+    fn did_not_work_out(&mut self, change: &Change) {
+        if let Change::Stop { origin, why: Why::Unwell(why), .. } = change
+            && let Some(id) = origin.deployment
+        {
+            self.deployments.failed(id, why.clone(), Instant::now());
+        }
+    }
+
+    async fn record(&self, change: &Change, account: &Account, fact: Fact) {
+        let Some(subject) = doing::subject(change) else { return };
+        let Account { cause, held } = account.clone();
+        self.scribe.record(Note { cause, held, subject, fact }).await;
+    }
+
+    /// Tells who asked, once there is something to tell.
+    async fn answer_who_asked(&mut self, plan: &Plan) {
+        let Some(settling) = &self.settling else { return };
+        let is_over = settling.until <= Instant::now();
+        let late = || Some("it is not done after five minutes; it goes on".to_owned());
+        let answer = saying::settled(plan, &self.asked());
+        let problem = match answer {
+            Some(problem) => problem.or(plan.network_problem.clone()),
+            None if is_over => late(),
+            None => return,
+        };
+        self.answer_with(problem).await;
+    }
+}
+
+fn account(processing: &Processing) -> Account {
+    Account { cause: processing.cause().clone(), held: processing.held().clone() }
+}
+
+/// How a change ended, from what was found after it.
+fn judge(
+    change: &Change,
+    found: Result<Option<State>, &PodmanError>,
+    error: Option<&PodmanError>,
+) -> (Outcome, String) {
+    let found = match (found, error) {
+        (Ok(found), _) => found,
+        (Err(_), error) => {
+            let why = error.map(|error| told(error)).unwrap_or_default();
+            return (Outcome::Failure, format!("whether it was done could not be told: {why}"));
+        }
+    };
+    match (change, found) {
+        (Change::Remove { why: Why::Unwell(why), .. }, None) => {
+            (Outcome::Failure, format!("{why}; it was removed, and what was there before serves"))
+        }
+        (Change::Deploy { .. } | Change::Start { .. }, Some(State::Running)) => {
+            (Outcome::Success, String::new())
+        }
+        (Change::Deploy { .. } | Change::Start { .. }, _) => {
+            (Outcome::AppliedButDrifted, "it was started, and did not go on running".into())
+        }
+        (Change::Remove { .. }, Some(_)) => {
+            (Outcome::AppliedButDrifted, "it was removed, and is still there".into())
+        }
+        _ => (Outcome::Success, String::new()),
+    }
+}
+
+fn ended(outcome: Outcome, began: Instant, text: String) -> Fact {
+    let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+    Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
+}

@@ -1,0 +1,145 @@
+//! When to ask which container how it feels. Pure.
+//!
+//! Podman would start a timer and a process for each; the agent asks by the socket instead. While
+//! failures do not count yet, it asks more often than the manifest says: who is quickly well shall
+//! quickly serve.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fluke_model::service::{Health, HealthSpec};
+
+use crate::services::plan::{Container, Deployment, State};
+
+/// Between two questions to a container that has just started.
+const SOONEST: Duration = Duration::from_millis(250);
+
+/// All containers that are asked.
+#[derive(Debug, Default)]
+pub struct Rounds(BTreeMap<String, Round>);
+
+#[derive(Debug)]
+struct Round {
+    spec: HealthSpec,
+    /// Tells one life of a container from the next.
+    started: Option<Instant>,
+    /// When it was first seen in this life.
+    since: Instant,
+    asked: Option<Instant>,
+    is_being_asked: bool,
+    known: Health,
+    /// How often in a row no answer came.
+    silent: u32,
+}
+
+/// A question that is due.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Whom to ask.
+    pub container: String,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+impl Rounds {
+    /// Takes note of who is there now.
+    pub fn see(&mut self, containers: &[Container], wanted: &[Deployment], now: Instant) {
+        let spec_of = |it: &Container| {
+            let deployment = wanted.iter().find(|of| Some(of.id) == it.origin.deployment)?;
+            deployment.spec.health.clone()
+        };
+        let running = containers.iter().filter(|it| it.is_ours && it.state == State::Running);
+        let asked: BTreeMap<&str, (&Container, HealthSpec)> =
+            running.filter_map(|it| Some((it.id.as_str(), (it, spec_of(it)?)))).collect();
+        self.0.retain(|id, _| asked.contains_key(id.as_str()));
+        for (id, (it, spec)) in asked {
+            let round = self.0.entry(id.to_owned()).or_insert_with(|| Round::new(spec, it, now));
+            if round.is_another_life(it) {
+                *round = Round::new(round.spec.clone(), it, now);
+            }
+            round.known = it.health;
+        }
+    }
+
+    /// Whom to ask now; they count as being asked.
+    pub fn due(&mut self, now: Instant) -> Vec<Question> {
+        let due = self.0.iter_mut().filter(|(_, it)| !it.is_being_asked && it.next() <= now);
+        let question = |(id, it): (&String, &mut Round)| {
+            it.is_being_asked = true;
+            let limit = Duration::from_millis(it.spec.timeout_ms);
+            Question { container: id.clone(), limit }
+        };
+        due.map(question).collect()
+    }
+
+    /// When somebody is to be asked next.
+    pub fn next(&self) -> Option<Instant> {
+        self.0.values().filter(|it| !it.is_being_asked).map(Round::next).min()
+    }
+
+    /// What an answer says; none: there was none in time. Whether it is worth a look.
+    pub fn answered(&mut self, container: &str, well: Option<bool>, now: Instant) -> bool {
+        let Some(it) = self.0.get_mut(container) else { return false };
+        it.is_being_asked = false;
+        it.asked = Some(now);
+        it.silent = if well.is_none() { it.silent.saturating_add(1) } else { 0 };
+        match well {
+            Some(true) => it.known != Health::Healthy,
+            Some(false) => it.known != Health::Unhealthy,
+            None => it.is_silent(),
+        }
+    }
+
+    /// Whether a container does not even answer any more, which Podman does not count.
+    pub fn is_silent(&self, container: &str) -> bool {
+        self.0.get(container).is_some_and(Round::is_silent)
+    }
+}
+
+impl Round {
+    fn new(spec: HealthSpec, container: &Container, now: Instant) -> Self {
+        Self {
+            spec,
+            started: container.started,
+            since: now,
+            asked: None,
+            is_being_asked: false,
+            known: container.health,
+            silent: 0,
+        }
+    }
+
+    /// The moment of a start is known to the second, and reckoned anew each time.
+    fn is_another_life(&self, container: &Container) -> bool {
+        const BLUR: Duration = Duration::from_secs(2);
+        match (self.started, container.started) {
+            (Some(before), Some(now)) => now.saturating_duration_since(before) > BLUR,
+            _ => false,
+        }
+    }
+
+    fn next(&self) -> Instant {
+        let Some(asked) = self.asked else { return self.since };
+        let interval = Duration::from_millis(self.spec.interval_ms).max(SOONEST);
+        let early = asked.saturating_duration_since(self.since);
+        let pause = match self.known {
+            Health::Starting if early < grace(&self.spec) => (early / 2).clamp(SOONEST, interval),
+            _ => interval,
+        };
+        // Who does not answer may still be busy with the last question.
+        asked + pause.saturating_mul(1 << self.silent.min(5))
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent >= self.spec.retries.max(1)
+    }
+}
+
+/// How long failures do not count: as the manifest says, and at least until the first question
+/// would be asked by the manifest.
+pub fn grace(spec: &HealthSpec) -> Duration {
+    Duration::from_millis(spec.start_period_ms.max(spec.interval_ms))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use std::sync::Arc;
+
+use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::policy::Policy;
+use fluke_model::service::{ContainerSpec, DeploymentId, Replica, Resources};
+
+use super::*;
+use crate::services::plan::Origin;
+
+fn deployment() -> Deployment {
+    let service = ServiceName::new("web").expect("a name");
+    let health = HealthSpec {
+        command: "true".into(),
+        interval_ms: 10_000,
+        timeout_ms: 2_000,
+        retries: 2,
+        start_period_ms: 0,
+    };
+    let spec = ContainerSpec {
+        image: "web:1".into(),
+        command: None,
+        env: BTreeMap::new(),
+        volumes: BTreeMap::new(),
+        health: Some(health),
+        resources: Resources::default(),
+    };
+    let host = AgentName::new("h1").expect("a name");
+    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
+    let policy = Policy::Remediate;
+    Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+}
+
+fn container(health: Health, started: Instant) -> Container {
+    let origin = Origin { deployment: Some(deployment().id), ..Origin::default() };
+    Container {
+        id: "c".into(),
+        name: "c".into(),
+        is_ours: true,
+        origin,
+        state: State::Running,
+        health,
+        tampered: None,
+        address: None,
+        digest: None,
+        started: Some(started),
+        in_network: true,
+    }
+}
+
+/// How long after its start a container is asked, until `end`, if it never gets well.
+fn asked_at(health: Health, end: Duration) -> Vec<u64> {
+    let start = Instant::now();
+    let mut rounds = Rounds::default();
+    let mut now = start;
+    let mut asked = Vec::new();
+    loop {
+        rounds.see(&[container(health, start)], &[deployment()], now);
+        for question in rounds.due(now) {
+            asked.push((now - start).as_millis() as u64);
+            rounds.answered(&question.container, Some(false), now);
+        }
+        now = rounds.next().expect("it goes on");
+        if now > start + end {
+            return asked;
+        }
+    }
+}
+
+#[test]
+fn who_has_just_started_is_asked_often_and_then_as_the_manifest_says() {
+    let expected = [0, 250, 500, 750, 1125, 1687, 2531, 3796, 5695, 8542, 12814, 22814];
+    let asked = asked_at(Health::Starting, Duration::from_secs(30));
+    // Halves of odd numbers of microseconds do not matter.
+    let is_near = |(a, b): (&u64, &u64)| a.abs_diff(*b) <= 2;
+    assert_eq!(asked.len(), expected.len(), "{asked:?}");
+    assert!(asked.iter().zip(&expected).all(is_near), "{asked:?}");
+    assert_eq!(asked_at(Health::Healthy, Duration::from_secs(25)), [0, 10_000, 20_000]);
+}
+
+#[test]
+fn an_answer_is_worth_a_look_when_it_is_another() {
+    let now = Instant::now();
+    for (known, well, worth) in [
+        (Health::Starting, true, true),
+        (Health::Healthy, true, false),
+        (Health::Healthy, false, true),
+        (Health::Unhealthy, false, false),
+        (Health::Unhealthy, true, true),
+    ] {
+        let mut rounds = Rounds::default();
+        rounds.see(&[container(known, now)], &[deployment()], now);
+        assert_eq!(rounds.due(now).len(), 1);
+        assert_eq!(rounds.due(now), [], "one question at a time");
+        assert_eq!(rounds.answered("c", Some(well), now), worth, "{known:?} {well}");
+    }
+}
+
+#[test]
+fn who_does_not_answer_is_not_well_and_is_asked_less() {
+    let now = Instant::now();
+    let mut rounds = Rounds::default();
+    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    rounds.due(now);
+    assert!(!rounds.answered("c", None, now) && !rounds.is_silent("c"));
+    rounds.due(rounds.next().expect("it goes on"));
+    assert!(rounds.answered("c", None, now) && rounds.is_silent("c"));
+    assert_eq!(rounds.next(), Some(now + Duration::from_secs(40)));
+    rounds.answered("c", Some(true), now);
+    assert!(!rounds.is_silent("c"));
+}
+
+#[test]
+fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
+    let start = Instant::now();
+    let mut rounds = Rounds::default();
+    rounds.see(&[container(Health::Healthy, start)], &[deployment()], start);
+    rounds.due(start);
+    rounds.answered("c", Some(true), start);
+    let later = start + Duration::from_secs(5);
+    rounds.see(&[container(Health::Starting, later)], &[deployment()], later);
+    assert_eq!(rounds.next(), Some(later));
+    rounds.see(&[], &[deployment()], later);
+    assert_eq!(rounds.next(), None);
+}

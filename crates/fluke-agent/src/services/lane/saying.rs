@@ -1,0 +1,129 @@
+//! What the server knows, and what it has to be told. Pure, but for the way there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluke_model::message::{Fact, MeshReport, NetworkReport, ServicesReport, Subject, ToServer};
+use fluke_model::service::{DeploymentId, DeploymentReport, Phase};
+use tokio::sync::{mpsc, oneshot};
+
+use super::state::Cause;
+use crate::services::plan::{Asked, Plan};
+use crate::state::Held;
+
+/// Something that happened, but for when and under which number.
+#[derive(Debug)]
+pub struct Note {
+    /// Why.
+    pub cause: Cause,
+    /// Under which snapshot.
+    pub held: Arc<Held>,
+    /// To what.
+    pub subject: Subject,
+    /// What.
+    pub fact: Fact,
+}
+
+/// What the lane says to the agent.
+#[derive(Debug)]
+pub enum FromLane {
+    /// To be sent, if there is a session.
+    Say(Box<ToServer>),
+    /// To be written down; the lane goes on when it is.
+    Record(Box<Note>, oneshot::Sender<()>),
+}
+
+/// The way to the agent.
+#[derive(Debug, Clone)]
+pub struct Scribe(pub mpsc::Sender<FromLane>);
+
+impl Scribe {
+    /// Tells the server.
+    pub async fn say(&self, message: ToServer) {
+        // An agent that is gone needs to hear nothing.
+        let _ = self.0.send(FromLane::Say(Box::new(message))).await;
+    }
+
+    /// Takes something down; it is on disk when this returns.
+    pub async fn record(&self, note: Note) {
+        let (written, is_written) = oneshot::channel();
+        if self.0.send(FromLane::Record(Box::new(note), written)).await.is_ok() {
+            let _ = is_written.await;
+        }
+    }
+}
+
+/// What was said in this session.
+#[derive(Debug, Default)]
+pub struct Said {
+    deployments: Option<BTreeMap<DeploymentId, DeploymentReport>>,
+    network: Option<NetworkReport>,
+    mesh: Option<MeshReport>,
+    placements: bool,
+}
+
+impl Said {
+    /// Whether placements are still to be said: once is enough.
+    pub fn placements(&mut self) -> bool {
+        !std::mem::replace(&mut self.placements, true)
+    }
+
+    /// What is new about deployments; all of it the first time.
+    pub fn deployments(&mut self, reports: &[DeploymentReport]) -> Option<ServicesReport> {
+        let now: BTreeMap<_, _> = reports.iter().map(|it| (it.id, it.clone())).collect();
+        let Some(before) = self.deployments.replace(now.clone()) else {
+            let deployments = now.into_values().collect();
+            return Some(ServicesReport { whole: true, deployments, gone: Vec::new() });
+        };
+        let gone: Vec<_> = before.keys().filter(|id| !now.contains_key(id)).copied().collect();
+        let is_new = |it: &DeploymentReport| before.get(&it.id) != Some(it);
+        let deployments: Vec<_> = now.into_values().filter(is_new).collect();
+        let is_news = !gone.is_empty() || !deployments.is_empty();
+        is_news.then_some(ServicesReport { whole: false, deployments, gone })
+    }
+
+    /// What is new about names, routes and mesh.
+    pub fn network(&mut self, report: NetworkReport) -> Option<NetworkReport> {
+        let is_new = self.network.as_ref() != Some(&report);
+        is_new.then(|| self.network.insert(report).clone())
+    }
+
+    /// What is new about how this host is reached.
+    pub fn mesh(&mut self, report: MeshReport) -> Option<MeshReport> {
+        let is_new = self.mesh.as_ref() != Some(&report);
+        is_new.then(|| self.mesh.insert(report).clone())
+    }
+}
+
+/// How what somebody asked for ended; none while it goes on.
+pub fn settled(plan: &Plan, asked: &Asked) -> Option<Option<String>> {
+    let mut covered = plan.reports.iter().filter(|it| asked.covers(&it.service));
+    let goes_on = |it: &&DeploymentReport| match it.phase {
+        Phase::Pulling | Phase::Stopped | Phase::Starting => true,
+        // It is missing because of something that may pass by itself, and soon.
+        Phase::Missing => true,
+        Phase::Running | Phase::Retiring | Phase::Failed => false,
+    };
+    if !plan.changes.is_empty() || covered.clone().any(|it| goes_on(&it)) {
+        return None;
+    }
+    let failed = covered.find(|it| it.phase == Phase::Failed);
+    Some(failed.map(problem_of))
+}
+
+/// What is wrong with a deployment, in words.
+pub fn problem_of(report: &DeploymentReport) -> String {
+    let note = report.note.as_deref().unwrap_or(report.phase.as_str());
+    format!("{}: {note}", report.service)
+}
+
+/// What is said of deployments while nobody can tell how they are.
+pub fn in_the_dark(known: &[DeploymentReport], plan: &Plan, why: &str) -> Vec<DeploymentReport> {
+    let was = |it: &DeploymentReport| known.iter().find(|known| known.id == it.id).cloned();
+    let each = |it: &DeploymentReport| {
+        let unknown = DeploymentReport { phase: Phase::Failed, ..it.clone() };
+        DeploymentReport { note: Some(why.to_owned()), ..was(it).unwrap_or(unknown) }
+    };
+    let gone = known.iter().filter(|it| !plan.reports.iter().any(|new| new.id == it.id)).cloned();
+    plan.reports.iter().map(each).chain(gone).collect()
+}

@@ -1,0 +1,327 @@
+//! Stories of a lane with a real Podman, on a machine of its own as far as Podman can tell.
+
+mod stage;
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use fluke_model::directory::Names;
+use fluke_model::id::{InstructionId, ServiceName};
+use fluke_model::message::{DirectoryEdit, Fact};
+use fluke_model::policy::Policy;
+use fluke_model::service::{ContainerSpec, HealthSpec, Phase};
+use fluke_model::verdict::Outcome;
+
+use super::*;
+use crate::services::bridge;
+use crate::services::podman::create::{Spot, container_name, create_body};
+use stage::{Stage, service, spec, tell};
+
+fn with_health(command: &str) -> ContainerSpec {
+    let health = HealthSpec {
+        command: "test -e /tmp/well".into(),
+        interval_ms: 60_000,
+        timeout_ms: 5_000,
+        retries: 3,
+        start_period_ms: 0,
+    };
+    ContainerSpec { health: Some(health), ..spec(command) }
+}
+
+/// Comes up, and is well from the beginning.
+const WELL: &str = "mkdir -p /tmp; touch /tmp/well; exec sleep 1000";
+
+#[test]
+fn a_service_is_deployed_from_nothing() {
+    tell("a_service_is_deployed_from_nothing", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let report = stage.until_serves(web).await;
+        let address = report.address.expect("it has one");
+        assert!(stage.subnet().contains(address));
+        let containers = stage.containers().await;
+        assert_eq!(containers.len(), 1);
+        assert_eq!(containers[0].state, "running");
+        let labels = containers[0].labels.clone().expect("labels");
+        assert_eq!(labels["fluke.service.name"], "web");
+        assert_eq!(labels["fluke.deployment.id"], web.to_string());
+        stage.until(|stage| stage.endings("container.web").len() == 1).await;
+        assert_eq!(stage.endings("network.fluke"), [Outcome::Success]);
+        assert_eq!(stage.endings("container.web"), [Outcome::Success]);
+    });
+}
+
+#[test]
+fn a_killed_container_is_started_again() {
+    tell("a_killed_container_is_started_again", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(web).await;
+        let before = stage.containers().await.remove(0);
+        stage.kill(&before);
+        let after = stage.until_runs_other_than(&before).await;
+        assert_eq!(before.id, after.id, "it is the same container");
+        stage.until_serves(web).await;
+    });
+}
+
+#[test]
+fn a_container_that_does_not_stay_up_is_not_started_without_end() {
+    tell("a_container_that_does_not_stay_up_is_not_started_without_end", async |stage| {
+        let web = stage.wants([service("web", spec("exit 3"))])[0];
+        let report = stage.until_report(web, |report| report.phase == Phase::Failed).await;
+        assert!(report.note.is_some_and(|note| note.contains("does not stay up")));
+        assert!(stage.endings("container.web").contains(&Outcome::AppliedButDrifted));
+    });
+}
+
+#[test]
+fn a_container_that_somebody_removed_is_made_anew_at_its_address() {
+    tell("a_container_that_somebody_removed_is_made_anew_at_its_address", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let address = stage.until_serves(web).await.address;
+        let before = stage.containers().await.remove(0);
+        stage.podman.remove(&before.id).await.expect("removed");
+        stage.until_runs_other_than(&before).await;
+        assert_eq!(stage.until_serves(web).await.address, address);
+    });
+}
+
+#[test]
+fn a_container_that_somebody_put_in_its_place_goes() {
+    tell("a_container_that_somebody_put_in_its_place_goes", async |stage| {
+        let web = service("web", spec("exec sleep 1000"));
+        let id = stage.wants([web])[0];
+        stage.until_serves(id).await;
+        let before = stage.containers().await.remove(0);
+        // With all labels, and without the limits of the real one.
+        let impostor = stage.deployment("web", spec("exec sleep 1000"));
+        let mut other = impostor.clone();
+        let cpu_millis = Some(500);
+        let resources = fluke_model::service::Resources { cpu_millis, memory: None };
+        other.spec = Arc::new(ContainerSpec { resources, ..spec("exec sleep 1000") });
+        let address = stage.subnet().address(77);
+        let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
+        let body = create_body(&other, Default::default(), spot, stage::few());
+        stage.podman.remove(&before.id).await.expect("removed");
+        let made = stage.podman.create(&container_name(&impostor), &body).await;
+        stage
+            .until_all_is(async |stage| {
+                let containers = stage.containers().await;
+                let is_real = |it: &crate::services::podman::Listed| {
+                    Some(&it.id) != made.as_ref().ok() && it.state == "running"
+                };
+                containers.len() == 1 && is_real(&containers[0])
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_bad_image_keeps_the_old_one_serving() {
+    tell("a_bad_image_keeps_the_old_one_serving", async |stage| {
+        let old = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
+        let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..spec("exec sleep 1000") };
+        let new = stage.wants([service("web", bad)])[0];
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        assert!(stage.report(old).is_some_and(|report| report.serves));
+        let after = stage.containers().await.remove(0);
+        assert_eq!((before.id, before.pid), (after.id, after.pid));
+    });
+}
+
+#[test]
+fn a_successor_that_does_not_become_well_goes_and_the_old_one_stays() {
+    tell("a_successor_that_does_not_become_well_goes_and_the_old_one_stays", async |stage| {
+        let old = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(old).await;
+        let mut ill = with_health("exec sleep 1000");
+        let health = ill.health.as_mut().expect("it has one");
+        (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
+        let new = stage.wants([service("web", ill)])[0];
+        stage.until(|stage| stage.endings("container.web").contains(&Outcome::Failure)).await;
+        assert!(stage.report(old).is_some_and(|report| report.serves));
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
+#[test]
+fn a_successor_serves_before_its_predecessor_goes() {
+    tell("a_successor_serves_before_its_predecessor_goes", async |stage| {
+        let old = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(old).await;
+        let new = stage.wants([service("web", with_health(WELL))])[0];
+        stage.until_serves(new).await;
+        let retiring = stage.report(old).expect("it is still there");
+        assert_eq!((retiring.phase, retiring.serves), (Phase::Retiring, false));
+        assert_eq!(stage.containers().await.len(), 2);
+        stage.lane().inbox.release(vec![old]);
+        stage.until(|stage| stage.report(old).is_none()).await;
+        assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
+#[test]
+fn what_is_not_wanted_any_more_goes_and_its_volume_stays() {
+    tell("what_is_not_wanted_any_more_goes_and_its_volume_stays", async |stage| {
+        let mut db = spec("exec sleep 1000");
+        db.volumes
+            .insert(fluke_model::id::VolumeName::new("data").expect("a name"), "/data".into());
+        let id = stage.wants([service("db", db)])[0];
+        stage.until_serves(id).await;
+        stage.wants([]);
+        stage.until_report(id, |report| report.phase == Phase::Retiring).await;
+        stage.lane().inbox.release(vec![id]);
+        stage.until(|stage| stage.report(id).is_none()).await;
+        assert_eq!(stage.containers().await.len(), 0);
+        assert_eq!(stage.podman.volumes().await.expect("listed"), ["fluke-db-data"]);
+    });
+}
+
+#[test]
+fn what_somebody_else_runs_is_left_alone() {
+    tell("what_somebody_else_runs_is_left_alone", async |stage| {
+        let run = ["run", "-d", "--name", "theirs", "--network", "none", "--ulimit"];
+        let rest = ["nofile=1024:1024", "localhost/box:1", "sleep", "1000"];
+        stage.cli(&[&run[..], &rest[..]].concat());
+        let before = stage.containers().await.remove(0);
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(web).await;
+        stage.wants([]);
+        stage.lane().inbox.release(vec![web]);
+        stage.until(|stage| stage.report(web).is_none()).await;
+        let after = stage.containers().await;
+        assert_eq!(after, [before]);
+    });
+}
+
+#[test]
+fn an_agent_that_was_killed_between_making_and_starting_leaves_one_container() {
+    let name = "an_agent_that_was_killed_between_making_and_starting_leaves_one_container";
+    tell(name, async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let report = stage.until_serves(web).await;
+        stage.crash();
+        let made = stage.containers().await.remove(0);
+        stage.podman.remove(&made.id).await.expect("removed");
+        let address = report.address.expect("it has one");
+        let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
+        let deployment = stage.deployment("web", spec("exec sleep 1000"));
+        let limits =
+            vec![crate::services::podman::create::Limit { kind: "nofile", soft: 1024, hard: 1024 }];
+        let body = create_body(&deployment, Default::default(), spot, limits);
+        let half = stage.podman.create(&container_name(&deployment), &body).await.expect("made");
+        stage.start();
+        stage.until_serves(web).await;
+        let containers = stage.containers().await;
+        assert_eq!(containers.len(), 1);
+        assert_eq!((containers[0].id.as_str(), containers[0].state.as_str()), (&*half, "running"));
+    });
+}
+
+#[test]
+fn a_network_or_a_bridge_that_somebody_removed_is_put_back() {
+    tell("a_network_or_a_bridge_that_somebody_removed_is_put_back", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        stage.forget_network();
+        stage.look_again();
+        stage
+            .until_all_is(async |stage| {
+                stage.podman.network(bridge::NETWORK).await.is_ok_and(|found| found.is_some())
+            })
+            .await;
+        stage::ip("link delete fluke-br0");
+        assert!(!stage.answers_ping(address));
+        stage.look_again();
+        stage.until_all_is(async |stage| stage.answers_ping(address)).await;
+        stage.until_serves(web).await;
+    });
+}
+
+#[test]
+fn another_subnet_moves_everything() {
+    tell("another_subnet_moves_everything", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let before = stage.until_serves(web).await.address.expect("it has one");
+        let subnet = Subnet::new(stage.subnet().number() % 1000 + 1).expect("in range");
+        let claim = Claim { subnet, since: fluke_model::time::Timestamp(1) };
+        stage.lane().inbox.grant(claim);
+        let moved = stage
+            .until_report(web, |report| report.address.is_some_and(|it| subnet.contains(it)))
+            .await;
+        assert_ne!(moved.address, Some(before));
+        assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
+#[test]
+fn containers_find_each_other_by_name() {
+    tell("containers_find_each_other_by_name", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        let names: Names =
+            vec![(ServiceName::new("shop").expect("a name"), BTreeSet::from([address]))].into();
+        assert_eq!(stage.lane().inbox.edit(DirectoryEdit::Names(names.whole())), None);
+        let hash = names.hash();
+        stage
+            .until(|stage| {
+                stage
+                    .network()
+                    .is_some_and(|it| it.names.hash == hash && it.names.problem.is_none())
+            })
+            .await;
+        let said = stage.cli(&["exec", "-l", "nslookup", "shop.internal"]);
+        assert!(said.contains(&address.to_string()), "{said}");
+    });
+}
+
+#[test]
+fn what_a_policy_leaves_to_a_human_waits_until_somebody_asks() {
+    tell("what_a_policy_leaves_to_a_human_waits_until_somebody_asks", async |stage| {
+        let mut web = service("web", spec("exec sleep 1000"));
+        web.policy = Policy::AlertOnly;
+        let id = stage.wants([web])[0];
+        let waits = |report: &DeploymentReport| {
+            report.note.as_deref().is_some_and(|note| note.contains("alert_only"))
+        };
+        stage.until_report(id, waits).await;
+        assert_eq!(stage.containers().await.len(), 0);
+        let instruction = InstructionId { session: stage.session(), number: 7 };
+        let trigger = Trigger::Manual { by: "ann".into() };
+        stage.lane().inbox.settle(Settle { instruction, service: None, trigger });
+        stage.until(|stage| stage.settled(instruction)).await;
+        assert!(stage.report(id).is_some_and(|report| report.serves));
+        let began = stage.facts("container.web");
+        assert!(matches!(began[0], Fact::Began { .. }));
+    });
+}
+
+#[test]
+fn podman_that_is_away_is_a_problem_and_no_crash() {
+    tell("podman_that_is_away_is_a_problem_and_no_crash", async |stage| {
+        let web = stage.wants([service("web", spec("exec sleep 1000"))])[0];
+        stage.until_serves(web).await;
+        stage.podman_ends();
+        stage.look_again();
+        let says = |report: &DeploymentReport| {
+            report.note.as_deref().is_some_and(|note| note.contains("Podman does not answer"))
+        };
+        let report = stage.until_report(web, says).await;
+        assert!(report.serves, "what runs goes on");
+        stage.podman_begins();
+        stage.until_report(web, |report| report.note.is_none() && report.serves).await;
+    });
+}
+
+#[tokio::test]
+async fn where_nothing_is_wanted_and_nothing_is_there_the_lane_is_silent() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stage = Stage::without_podman(dir);
+    stage.wants([]);
+    stage.until(|stage| stage.has_heard_everything()).await;
+    assert!(stage.is_silent());
+    let none: Option<Ipv4Addr> = None;
+    assert_eq!(stage.claimed(), none, "nothing is claimed");
+}

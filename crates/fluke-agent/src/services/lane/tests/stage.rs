@@ -1,0 +1,451 @@
+//! A host with a Podman of its own: storage, network and locks are nobody else's.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fluke_model::directory::Subnet;
+use fluke_model::id::{AgentName, CommitId, InstructionId, ServiceName, SessionId};
+use fluke_model::message::{Fact, NetworkReport, NodeType, ToServer};
+use fluke_model::policy::Policy;
+use fluke_model::service::{
+    ContainerSpec, DeploymentId, DeploymentReport, Replica, Resources, SnapshotService,
+};
+use fluke_model::snapshot::Snapshot;
+use fluke_model::verdict::Outcome;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::host::environment::Environment;
+use crate::services::addresses::own_choice;
+use crate::services::kept::Folder;
+use crate::services::plan::Deployment;
+use crate::services::podman::create::Limit;
+use crate::services::podman::{Listed, Podman};
+use crate::services::{FromLane, Opening, Services, ServicesConfig};
+use crate::state::Held;
+
+const INSIDE: &str = "FLUKE_TEST_INSIDE_A_HOST";
+const HOST: &str = "h1";
+/// Long enough that nobody waits for it.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// Tells a story on a host of its own: the test runs itself again where it may do anything.
+pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
+    if std::env::var_os(INSIDE).is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        return runtime.expect("a runtime").block_on(async {
+            let mut stage = Stage::new();
+            story(&mut stage).await;
+        });
+    }
+    if !can_have_a_host() {
+        return;
+    }
+    let this = std::env::current_exe().expect("a test program");
+    let prepare = "set -e; mount -t tmpfs tmpfs /dev/shm; mkdir -p /run/netns; \
+                   mount -t tmpfs tmpfs /run/netns; mount -t tmpfs tmpfs /mnt; mkdir /mnt/sys; \
+                   mount -t sysfs sysfs /mnt/sys; ip link set lo up; exec \"$@\"";
+    let mut again = Command::new("unshare");
+    again.args(["--net", "--mount", "sh", "-c", prepare, "sh"]).arg(this);
+    let name = format!("services::lane::tests::{name}");
+    again.args(["--exact", &name, "--nocapture"]).env(INSIDE, "1");
+    let output = again.output().expect("unshare runs");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+fn can_have_a_host() -> bool {
+    let probe = "podman --version && busybox true && ip link add name probe type bridge";
+    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", probe]).output();
+    let can = tried.is_ok_and(|output| output.status.success());
+    if !can {
+        assert!(std::env::var_os("CI").is_none(), "needs root, podman, unshare, ip and busybox");
+        eprintln!("SKIP: no host of its own can be made: needs root, podman, ip and busybox");
+    }
+    can
+}
+
+/// The host, and what its lane has said.
+pub struct Stage {
+    dir: TempDir,
+    pub podman: Podman,
+    service: Option<Child>,
+    lane: Option<Services>,
+    held: Option<Arc<Held>>,
+    sessions: u64,
+    reports: BTreeMap<DeploymentId, DeploymentReport>,
+    network: Option<NetworkReport>,
+    records: Vec<(String, Fact)>,
+    settled: Vec<(InstructionId, Option<String>)>,
+    heard: usize,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut stage = Self::bare(dir);
+        stage.make_image();
+        stage.podman_begins();
+        stage.start();
+        stage
+    }
+
+    pub fn without_podman(dir: TempDir) -> Self {
+        let mut stage = Self::bare(dir);
+        stage.start();
+        stage
+    }
+
+    fn bare(dir: TempDir) -> Self {
+        let podman = Podman::at(&dir.path().join("podman.sock")).expect("a client");
+        Self {
+            dir,
+            podman,
+            service: None,
+            lane: None,
+            held: None,
+            sessions: 1,
+            reports: BTreeMap::new(),
+            network: None,
+            records: Vec::new(),
+            settled: Vec::new(),
+            heard: 0,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut podman = Command::new("podman");
+        for (option, folder) in [
+            ("--root", "root"),
+            ("--runroot", "run"),
+            ("--tmpdir", "tmp"),
+            ("--network-config-dir", "networks"),
+        ] {
+            podman.arg(option).arg(self.path(folder));
+        }
+        podman.args(["--cgroup-manager", "cgroupfs", "--events-backend", "file"]);
+        if !PathBuf::from("/usr/bin/crun").exists() {
+            podman.args(["--runtime", "runc"]);
+        }
+        podman
+    }
+
+    /// What Podman's own command line says.
+    pub fn cli(&self, arguments: &[&str]) -> String {
+        let output = self.command().args(arguments).output().expect("podman runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "podman {arguments:?}: {said}");
+        said
+    }
+
+    /// A file system with nothing but busybox.
+    fn make_image(&self) {
+        let script = r#"set -e; mkdir -p image/bin image/tmp image/etc; cd image
+            cp "$(command -v busybox)" bin/busybox
+            for name in sh sleep test touch mkdir nslookup true; do ln -sf busybox bin/$name; done
+            tar -c . > ../image.tar"#;
+        let made = Command::new("sh").args(["-c", script]).current_dir(self.dir.path()).status();
+        assert!(made.expect("sh runs").success());
+        let tar = self.path("image.tar");
+        self.cli(&["import", "--quiet", tar.to_str().expect("UTF-8"), "localhost/box:1"]);
+    }
+
+    pub fn podman_begins(&mut self) {
+        let socket = self.path("podman.sock");
+        let _ = std::fs::remove_file(&socket);
+        let mut service = self.command();
+        service.args(["system", "service", "--time", "0"]);
+        service.arg(format!("unix://{}", socket.display()));
+        let log = std::fs::File::create(self.path("podman.log")).expect("a file");
+        service.stdout(Stdio::null()).stderr(log);
+        self.service = Some(service.spawn().expect("podman runs"));
+        while !socket.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn podman_ends(&mut self) {
+        if let Some(mut service) = self.service.take() {
+            let _ = service.kill();
+            let _ = service.wait();
+        }
+        let _ = std::fs::remove_file(self.path("podman.sock"));
+    }
+
+    /// Starts the lane as an agent does.
+    pub fn start(&mut self) {
+        let resolvers = self.path("resolv.conf");
+        std::fs::write(&resolvers, "").expect("room");
+        let config = ServicesConfig {
+            socket: self.path("podman.sock"),
+            resolvers,
+            sys: "/mnt/sys".into(),
+            drain: Duration::ZERO,
+            ..ServicesConfig::default()
+        };
+        let lane = Services::start(Opening {
+            host: AgentName::new(HOST).expect("a name"),
+            node_type: NodeType::Worker,
+            config,
+            environment: Environment::from_pairs([("GREETING", "hello")]),
+            clock: Arc::new(|| SystemTime::now().into()),
+            state_dir: &self.path("state"),
+            held: self.held.clone(),
+            after: Duration::ZERO,
+        });
+        self.lane = lane;
+        self.look_again();
+    }
+
+    /// Takes the lane away in the middle of what it does.
+    pub fn crash(&mut self) {
+        self.lane = None;
+        self.reports.clear();
+    }
+
+    pub fn lane(&self) -> &Services {
+        self.lane.as_ref().expect("it runs")
+    }
+
+    pub fn session(&self) -> SessionId {
+        SessionId(self.sessions)
+    }
+
+    /// A server that connects anew has everything looked at.
+    pub fn look_again(&mut self) {
+        self.sessions += 1;
+        self.lane().inbox.session(Some(self.session()));
+    }
+
+    pub fn subnet(&self) -> Subnet {
+        own_choice(HOST)
+    }
+
+    pub fn claimed(&self) -> Option<Ipv4Addr> {
+        Folder::within(&self.path("state")).claim().map(|claim| claim.subnet.network())
+    }
+
+    /// Git says that these services are to run here.
+    pub fn wants<const N: usize>(&mut self, services: [SnapshotService; N]) -> Vec<DeploymentId> {
+        let host = AgentName::new(HOST).expect("a name");
+        let ids = services.iter().flat_map(|it| it.deployments(&host).map(|(_, id)| id));
+        let ids = ids.collect();
+        let services = services.into_iter().map(Arc::new).collect();
+        let snapshot = Arc::new(Snapshot::default().with_services(services));
+        let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot });
+        self.held = Some(held.clone());
+        self.lane().inbox.hold(held);
+        ids
+    }
+
+    pub fn deployment(&self, name: &str, spec: ContainerSpec) -> Deployment {
+        let service = ServiceName::new(name).expect("a name");
+        let host = AgentName::new(HOST).expect("a name");
+        let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
+        let policy = Policy::Remediate;
+        Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+    }
+
+    pub async fn containers(&self) -> Vec<Listed> {
+        self.podman.list().await.expect("listed")
+    }
+
+    /// Kills the first process of a container, as nobody should.
+    pub fn kill(&self, container: &Listed) {
+        let process = nix::unistd::Pid::from_raw(container.pid);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).expect("it runs");
+    }
+
+    /// Somebody removes the network's file.
+    pub fn forget_network(&self) {
+        std::fs::remove_file(self.path("networks/fluke.json")).expect("it was there");
+    }
+
+    pub fn answers_ping(&self, address: Ipv4Addr) -> bool {
+        let address = address.to_string();
+        let ping = Command::new("busybox").args(["ping", "-c1", "-W1", &address]).output();
+        ping.expect("busybox runs").status.success()
+    }
+
+    pub fn report(&self, id: DeploymentId) -> Option<&DeploymentReport> {
+        self.reports.get(&id)
+    }
+
+    pub fn network(&self) -> Option<&NetworkReport> {
+        self.network.as_ref()
+    }
+
+    pub fn facts(&self, part: &str) -> Vec<Fact> {
+        let of_part = self.records.iter().filter(|(of, _)| of == part);
+        of_part.map(|(_, fact)| fact.clone()).collect()
+    }
+
+    /// How changes of a part ended.
+    pub fn endings(&self, part: &str) -> Vec<Outcome> {
+        let outcome = |fact: Fact| match fact {
+            Fact::Ended { outcome, .. } => Some(outcome),
+            _ => None,
+        };
+        self.facts(part).into_iter().filter_map(outcome).collect()
+    }
+
+    pub fn settled(&self, instruction: InstructionId) -> bool {
+        self.settled.iter().any(|(of, problem)| *of == instruction && problem.is_none())
+    }
+
+    pub fn is_silent(&self) -> bool {
+        self.heard == 0
+    }
+
+    /// Whether the lane has taken everything that it was told.
+    pub fn has_heard_everything(&self) -> bool {
+        self.lane().inbox.is_read()
+    }
+
+    /// Hears the lane until it is so.
+    pub async fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
+        let waited = timeout(PATIENCE, async {
+            while !is_so(self) {
+                self.hear_for(Duration::from_millis(20)).await;
+            }
+        });
+        if waited.await.is_err() {
+            self.give_up();
+        }
+    }
+
+    /// Hears the lane until the host is so.
+    pub async fn until_all_is(&mut self, is_so: impl AsyncFn(&Self) -> bool) {
+        let waited = timeout(PATIENCE, async {
+            while !is_so(self).await {
+                self.hear_for(Duration::from_millis(20)).await;
+            }
+        });
+        if waited.await.is_err() {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&self) -> ! {
+        let log = std::fs::read_to_string(self.path("podman.log")).unwrap_or_default();
+        let said = |fact: &Fact| match fact {
+            Fact::Began { reason } => format!("began: {reason}"),
+            Fact::Ended { outcome, output, .. } => {
+                format!("{}: {}", outcome.as_str(), output.text())
+            }
+            Fact::PassedOver { reason, .. } => format!("passed over: {reason}"),
+        };
+        let records: Vec<_> =
+            self.records.iter().map(|(part, fact)| format!("{part} {}", said(fact))).collect();
+        panic!(
+            "it does not become so; reports: {:#?}\nrecords: {records:#?}\nnetwork: {:?}\n{log}",
+            self.reports, self.network
+        );
+    }
+
+    pub async fn until_report(
+        &mut self,
+        id: DeploymentId,
+        is_so: impl Fn(&DeploymentReport) -> bool,
+    ) -> DeploymentReport {
+        self.until(|stage| stage.report(id).is_some_and(&is_so)).await;
+        self.report(id).expect("it is so").clone()
+    }
+
+    pub async fn until_serves(&mut self, id: DeploymentId) -> DeploymentReport {
+        self.until_report(id, |report| report.serves).await
+    }
+
+    /// Another container, or another life of it.
+    pub async fn until_runs_other_than(&mut self, before: &Listed) -> Listed {
+        let is_other = |it: &Listed| it.state == "running" && it.pid != before.pid;
+        self.until_all_is(async |stage| stage.containers().await.iter().any(is_other)).await;
+        self.containers().await.into_iter().find(is_other).expect("it runs")
+    }
+
+    async fn hear_for(&mut self, pause: Duration) {
+        let Some(lane) = self.lane.as_mut() else { return };
+        let said = timeout(pause, lane.next()).await;
+        if let Ok(said) = said {
+            self.hear(said.expect("the lane goes on"));
+        }
+    }
+
+    fn hear(&mut self, said: FromLane) {
+        self.heard += 1;
+        match said {
+            FromLane::Record(note, written) => {
+                let (_, _, part) = note.subject.names();
+                self.records.push((part.to_string(), note.fact));
+                let _ = written.send(());
+            }
+            FromLane::Say(message) => match *message {
+                ToServer::Services(report) => {
+                    if report.whole {
+                        self.reports.clear();
+                    }
+                    report.gone.iter().for_each(|id| drop(self.reports.remove(id)));
+                    self.reports.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+                }
+                ToServer::Network(report) => self.network = Some(report),
+                ToServer::Settled { instruction, problem } => {
+                    self.settled.push((instruction, problem));
+                }
+                _ => {}
+            },
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.lane = None;
+        if std::env::var_os(INSIDE).is_some() {
+            self.podman_ends();
+            let _ = self.command().args(["rm", "--all", "--force", "--time", "0"]).output();
+            let _ = Command::new("umount").arg(self.path("root/overlay")).output();
+        }
+    }
+}
+
+pub fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
+    assert!(output.status.success(), "ip {arguments}: {output:?}");
+}
+
+/// Limits that can be given on any machine.
+pub fn few() -> Vec<Limit> {
+    ["nofile", "nproc"].map(|kind| Limit { kind, soft: 1024, hard: 1024 }).into()
+}
+
+/// A container that runs a line of shell.
+pub fn spec(line: &str) -> ContainerSpec {
+    ContainerSpec {
+        image: "localhost/box:1".into(),
+        command: Some(vec!["sh".into(), "-c".into(), line.into()]),
+        env: BTreeMap::new(),
+        volumes: BTreeMap::new(),
+        health: None,
+        resources: Resources::default(),
+    }
+}
+
+pub fn service(name: &str, spec: ContainerSpec) -> SnapshotService {
+    SnapshotService {
+        name: ServiceName::new(name).expect("a name"),
+        policy: Policy::Remediate,
+        container: Some(spec),
+        replicas: vec![Replica::Own],
+    }
+}

@@ -1,0 +1,104 @@
+//! Podman's word that something happened to a container.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::services::podman::{Podman, PodmanError};
+
+/// Between tries: the first wait, and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// A stream that lasted so long was a good one.
+const GOOD: Duration = Duration::from_secs(5);
+
+/// Events, for as long as this lives.
+#[derive(Debug)]
+pub struct Watch {
+    seen: mpsc::Receiver<()>,
+    task: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Begins to listen, and where that fails tries again.
+    pub fn begin(podman: Podman) -> Self {
+        // One that waits to be read stands for all that happened since.
+        let (told, seen) = mpsc::channel(1);
+        Self { seen, task: tokio::spawn(listen(podman, told)) }
+    }
+
+    /// Waits until something happened, or may have. Cancel-safe.
+    pub async fn next(&mut self) {
+        if self.seen.recv().await.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(podman: Podman, told: mpsc::Sender<()>) {
+    let mut wait = FIRST_WAIT;
+    loop {
+        let began = Instant::now();
+        let end = follow(&podman, &told).await;
+        if began.elapsed() > GOOD {
+            wait = FIRST_WAIT;
+        }
+        match end {
+            Ok(()) => tracing::debug!("Podman's events ended; listening again"),
+            Err(error) => tracing::debug!(%error, ?wait, "Podman's events cannot be heard"),
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+async fn follow(podman: &Podman, told: &mpsc::Sender<()>) -> Result<(), PodmanError> {
+    let mut events = podman.events().await?;
+    // What happened before nobody heard.
+    let _ = told.try_send(());
+    while let Some(event) = events.next().await? {
+        if is_worth_a_look(&event.action) {
+            let _ = told.try_send(());
+        }
+    }
+    Ok(())
+}
+
+/// Whether it may change what a container is. What health checks cause is known from their answers.
+fn is_worth_a_look(action: &str) -> bool {
+    !(action.starts_with("exec") || action.starts_with("health_status") || action == "attach")
+}
+
+/// Whether there may be a Podman at all.
+pub fn is_there(socket: &PathBuf) -> bool {
+    socket.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_health_checks_cause_is_not_worth_a_look() {
+        for (action, worth) in [
+            ("died", true),
+            ("start", true),
+            ("remove", true),
+            ("update", true),
+            ("exec", false),
+            ("exec_died", false),
+            ("health_status", false),
+        ] {
+            assert_eq!(is_worth_a_look(action), worth, "{action}");
+        }
+    }
+}

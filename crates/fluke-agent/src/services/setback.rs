@@ -1,0 +1,134 @@
+//! What did not work out is left alone for a while, and for longer each time. Pure.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::plan::Setback;
+
+/// After the first failure.
+const FIRST: Duration = Duration::from_secs(1);
+/// However often it failed.
+const LONGEST: Duration = Duration::from_secs(600);
+/// What went well for so long did go well.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// What did not work out, by what it was about.
+#[derive(Debug)]
+pub struct Setbacks<K: Ord> {
+    marks: BTreeMap<K, Setback>,
+    streaks: BTreeMap<K, Streak>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Streak {
+    length: u32,
+    /// When the pause after the last one ends.
+    until: Instant,
+}
+
+impl<K: Ord> Default for Setbacks<K> {
+    fn default() -> Self {
+        Self { marks: BTreeMap::new(), streaks: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> Setbacks<K> {
+    /// All of them; those whose time is over as well.
+    pub fn marks(&self) -> &BTreeMap<K, Setback> {
+        &self.marks
+    }
+
+    /// Whether it may be tried.
+    pub fn is_due(&self, of: &K, now: Instant) -> bool {
+        self.marks.get(of).is_none_or(|setback| setback.until <= now)
+    }
+
+    /// It failed: it is left alone from now on.
+    pub fn failed(&mut self, of: K, why: String, now: Instant) {
+        let length = self.lengthen(&of, now);
+        self.pause(of, why, now, length);
+    }
+
+    /// It was done. Whatever has to be done again and again gets pauses in between, but for the
+    /// first time.
+    pub fn done(&mut self, of: K, now: Instant) {
+        match self.lengthen(&of, now) {
+            1 => drop(self.marks.remove(&of)),
+            length => {
+                let why = format!("it does not stay up: it was started {length} times in a row");
+                self.pause(of, why, now, length - 1);
+            }
+        }
+    }
+
+    /// Tries everything at once.
+    pub fn forget_all(&mut self) {
+        self.marks.clear();
+        self.streaks.clear();
+    }
+
+    /// Forgets all but those.
+    pub fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        self.marks.retain(|of, _| keep(of));
+        self.streaks.retain(|of, _| keep(of));
+    }
+
+    fn lengthen(&mut self, of: &K, now: Instant) -> u32 {
+        let streak = self.streaks.entry(of.clone()).or_insert(Streak { length: 0, until: now });
+        if now.saturating_duration_since(streak.until) > STEADY {
+            streak.length = 0;
+        }
+        streak.length = streak.length.saturating_add(1);
+        streak.until = now;
+        streak.length
+    }
+
+    fn pause(&mut self, of: K, why: String, now: Instant, length: u32) {
+        let doubled = FIRST.saturating_mul(2_u32.saturating_pow(length.saturating_sub(1)));
+        let until = now + doubled.min(LONGEST);
+        if let Some(streak) = self.streaks.get_mut(&of) {
+            streak.until = until;
+        }
+        self.marks.insert(of, Setback { why, until });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(mut each: impl FnMut(&mut Setbacks<u8>, Instant), times: usize) -> Vec<u64> {
+        let (mut setbacks, mut now) = (Setbacks::default(), Instant::now());
+        let mut found = Vec::new();
+        for _ in 0..times {
+            each(&mut setbacks, now);
+            let until = setbacks.marks().get(&1).map_or(now, |setback| setback.until);
+            assert!(setbacks.is_due(&1, until));
+            found.push((until - now).as_secs());
+            now = until;
+        }
+        found
+    }
+
+    #[test]
+    fn pauses_grow_with_every_failure_up_to_a_bound() {
+        let failed = pauses(|it, now| it.failed(1, "so".into(), now), 12);
+        assert_eq!(failed, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+    }
+
+    #[test]
+    fn what_does_not_stay_up_is_started_at_once_the_first_time() {
+        assert_eq!(pauses(|it, now| it.done(1, now), 5), [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn what_stayed_up_for_a_while_begins_anew() {
+        let (mut setbacks, now) = (Setbacks::default(), Instant::now());
+        for seconds in [0, 1, 3] {
+            setbacks.done(1, now + Duration::from_secs(seconds));
+        }
+        assert!(!setbacks.is_due(&1, now + Duration::from_secs(4)));
+        setbacks.done(1, now + Duration::from_secs(30));
+        assert!(setbacks.is_due(&1, now + Duration::from_secs(30)));
+    }
+}
