@@ -41,6 +41,7 @@ use lane::{Lane, Start};
 use podman::Podman;
 
 pub use lane::saying::{FromLane, Note};
+pub use routes::{Acme, Certificate};
 
 /// What people's clocks show.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -81,26 +82,6 @@ pub struct ProxyConfig {
     pub acme: Option<Acme>,
     /// Certificates that were given.
     pub certificates: Vec<Certificate>,
-}
-
-/// Who gives certificates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acme {
-    /// Whom they write to.
-    pub email: String,
-    /// Where they are asked; none: Let's Encrypt.
-    pub directory: Option<String>,
-    /// Whom to trust there, as PEM; none: the host's own authorities.
-    pub ca_file: Option<PathBuf>,
-}
-
-/// A certificate that was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Certificate {
-    /// PEM, with what it takes to be trusted.
-    pub cert_file: PathBuf,
-    /// PEM.
-    pub key_file: PathBuf,
 }
 
 impl Default for ServicesConfig {
@@ -197,4 +178,3 @@ impl Drop for Services {
         self.task.abort();
     }
 }
->>>>>>> lane

@@ -1,7 +1,9 @@
 //! One part of the directory on this host: names, routes, mesh. All are kept in the same way.
 
+mod mesh;
+mod routes;
+
 use std::error::Error;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,9 @@ use serde::Serialize;
 
 use super::names::{NamesError, NamesServer, Setup};
 use super::setback::Setbacks;
+
+pub use mesh::MeshSection;
+pub use routes::RoutesSection;
 
 /// How long one check or one apply may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -233,38 +238,6 @@ impl Section for NamesSection {
 
     fn in_effect(&self) -> Hash256 {
         self.serving
-    }
-
-    async fn changed(&mut self) {
-        std::future::pending().await
-    }
-}
-
-/// A section that this host does not have: whatever is wanted of it is so.
-#[derive(Debug)]
-pub struct Absent<T>(Hash256, PhantomData<fn() -> T>);
-
-impl<T: Tabular> Default for Absent<T> {
-    fn default() -> Self {
-        Self(T::default().hash(), PhantomData)
-    }
-}
-
-impl<T: Tabular> Section for Absent<T> {
-    type Table = T;
-    type Error = std::convert::Infallible;
-
-    async fn check(&mut self, wanted: &T) -> Result<Option<String>, Self::Error> {
-        self.0 = wanted.hash();
-        Ok(None)
-    }
-
-    async fn apply(&mut self, _: &T) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    fn in_effect(&self) -> Hash256 {
-        self.0
     }
 
     async fn changed(&mut self) {

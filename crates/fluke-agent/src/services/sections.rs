@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{Peers, Routes, Subnet};
+use fluke_model::directory::Subnet;
 use fluke_model::id::StepAddress;
 use fluke_model::message::{Fact, NetworkReport, NodeType, Subject};
 use fluke_model::verdict::{Outcome, Output};
@@ -15,13 +15,9 @@ use super::kept::Folder;
 use super::lane::saying::{Note, Scribe};
 use super::lane::state::Cause;
 use super::names;
-use super::section::{Absent, Kept, Looked, NamesSection, Section};
+use super::section::{Kept, Looked, MeshSection, NamesSection, RoutesSection, Section};
+use super::{mesh, routes};
 use crate::state::Held;
-
-/// What routes are kept by.
-pub type RoutesSection = Absent<Routes>;
-/// What the mesh is kept by.
-pub type MeshSection = Absent<Peers>;
 
 /// All of them.
 #[derive(Debug)]
@@ -57,13 +53,12 @@ impl Sections {
         };
         let routes = match node_type {
             NodeType::Worker => None,
-            NodeType::Proxy => Some(Kept::new(RoutesSection::default())),
+            NodeType::Proxy => {
+                Some(Kept::new(RoutesSection::new(settings(config, folder, subnet))))
+            }
         };
-        Self {
-            names: Kept::new(NamesSection::start(names)),
-            routes,
-            mesh: Kept::new(MeshSection::default()),
-        }
+        let mesh = MeshSection::open(mesh::Setup::new(folder.path()), subnet);
+        Self { names: Kept::new(NamesSection::start(names)), routes, mesh: Kept::new(mesh) }
     }
 
     /// Makes each as its table says, one after the other; a failure stops none of the others.
@@ -122,6 +117,17 @@ impl Sections {
     /// What others need to know of this host, once it is in the mesh.
     pub fn mesh(&self) -> &MeshSection {
         self.mesh.section()
+    }
+}
+
+/// How the proxy of this host is set up.
+fn settings(config: &ServicesConfig, folder: &Folder, subnet: Subnet) -> routes::Settings {
+    let proxy = config.proxy.clone().unwrap_or_default();
+    routes::Settings {
+        program: proxy.program,
+        certificates: proxy.certificates,
+        acme: proxy.acme,
+        ..routes::Settings::new(folder.path().join("traefik"), subnet)
     }
 }
 
