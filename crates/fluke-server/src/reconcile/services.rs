@@ -7,7 +7,9 @@ use fluke_model::api::{AgentDeployment, AgentService, NetworkPart, TaskCounts};
 use fluke_model::id::InstructionId;
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport, ToAgent};
 use fluke_model::policy::Trigger;
-use fluke_model::service::{DeploymentId, DeploymentReport, Health, Phase, Replica, SnapshotService};
+use fluke_model::service::{
+    DeploymentId, DeploymentReport, Health, Phase, Replica, SnapshotService,
+};
 use fluke_model::status::Status;
 
 use super::{Effect, Machine, Progress, Request, ended, progress};

@@ -182,13 +182,7 @@ impl Book {
     }
 
     /// Takes what an agent says in its session; words of sessions that are over count no more.
-    pub fn hear(
-        &mut self,
-        agent: &AgentName,
-        session: SessionId,
-        word: Word,
-        now: Now,
-    ) -> Urgency {
+    pub fn hear(&mut self, agent: &AgentName, session: SessionId, word: Word, now: Now) -> Urgency {
         if let Word::Came { labels, node_type } = word {
             self.sessions.insert(agent.clone(), session);
             self.view.arrive(agent, labels, node_type, now.instant);

@@ -46,11 +46,7 @@ pub fn service(replicas: Option<u32>) -> Service {
 }
 
 /// One of `web` that serves.
-pub fn deployment(
-    text: &str,
-    replica: Replica,
-    address: impl Into<Ipv4Addr>,
-) -> DeploymentReport {
+pub fn deployment(text: &str, replica: Replica, address: impl Into<Ipv4Addr>) -> DeploymentReport {
     DeploymentReport {
         id: DeploymentId(Hash256::of(text.as_bytes())),
         service: web(),

@@ -18,7 +18,8 @@ use super::view::{HostView, Presence};
 use crate::reconcile::status_of;
 
 /// What runs of each service, and where.
-type Running<'a> = BTreeMap<&'a ServiceName, Vec<(&'a AgentName, &'a HostView, &'a DeploymentReport)>>;
+type Running<'a> =
+    BTreeMap<&'a ServiceName, Vec<(&'a AgentName, &'a HostView, &'a DeploymentReport)>>;
 
 /// One service of the commit in force.
 pub fn service(book: &Book, name: &str, policy: Policy, now: Instant) -> Option<ServiceView> {
@@ -216,7 +217,9 @@ fn waiting(service: &Service, deployments: &[DeploymentView]) -> Vec<String> {
         2..=8 => format!("replicas {} wait", nowhere.join(", ")),
         many => format!("{many} replicas wait"),
     };
-    vec![format!("{what} for a host: none that runs services and matches the selector is connected")]
+    vec![format!(
+        "{what} for a host: none that runs services and matches the selector is connected"
+    )]
 }
 
 fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {

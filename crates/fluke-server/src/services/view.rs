@@ -354,9 +354,8 @@ impl View {
     }
 
     fn proxies_have(&self, routes: Hash256) -> bool {
-        let is_proxy = |host: &&HostView| {
-            host.node_type == NodeType::Proxy && host.presence.is_connected()
-        };
+        let is_proxy =
+            |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
         self.hosts.values().filter(is_proxy).all(|proxy| {
             let loaded = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
             loaded.is_some_and(|loaded| loaded.hash == routes)

@@ -200,7 +200,8 @@ impl Attendance {
         let edits = placements.edits_for(told.placements).into_iter();
         edits.map(DirectoryEdit::Placements).for_each(&mut say);
         told.placements = Some(placements.hash());
-        let released: Vec<DeploymentId> = own.released.difference(&told.released).copied().collect();
+        let released: Vec<DeploymentId> =
+            own.released.difference(&told.released).copied().collect();
         if !released.is_empty() {
             messages.push(ToAgent::Released(released));
         }

@@ -79,9 +79,13 @@ mod tests {
     #[test]
     fn a_machine_is_missed_as_soon_as_it_may_be() {
         let ms = Duration::from_millis;
-        for (silence, is_silent, next) in
-            [(0, false, 1600), (900, false, 700), (1590, false, 50), (1600, true, 200), (9000, true, 200)]
-        {
+        for (silence, is_silent, next) in [
+            (0, false, 1600),
+            (900, false, 700),
+            (1590, false, 50),
+            (1600, true, 200),
+            (9000, true, 200),
+        ] {
             assert_eq!(judge(ms(silence)), Look { is_silent, next: ms(next) }, "{silence} ms");
         }
     }
@@ -102,6 +106,9 @@ mod tests {
             (longest, before) = (longest.max(silence), silence);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(longest >= Duration::from_millis(500), "nothing but answers was heard: {longest:?}");
+        assert!(
+            longest >= Duration::from_millis(500),
+            "nothing but answers was heard: {longest:?}"
+        );
     }
 }

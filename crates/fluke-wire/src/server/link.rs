@@ -14,11 +14,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Status, Streaming};
 
+use super::accepted::Peer;
 use crate::convert::{MAX_STEPS, to_agent_to_proto, to_server_from_proto, welcome_to_proto};
 use crate::error::WireError;
 use crate::proto::{AgentMessage, ServerMessage, server_message};
 use crate::refusal::Refusal;
-use super::accepted::Peer;
 use crate::sequence::Sequence;
 use crate::{MAX_TO_AGENT, proto};
 

@@ -75,7 +75,12 @@ impl World {
             },
             Topic::Service(name) => {
                 let now = Instant::now();
-                match listing::service(&self.services.book(), name.as_str(), self.default_policy, now) {
+                match listing::service(
+                    &self.services.book(),
+                    name.as_str(),
+                    self.default_policy,
+                    now,
+                ) {
                     Some(service) => messages.add("service", None, &service),
                     None => messages.add("service", None, &Gone { name, gone: true }),
                 }

@@ -20,8 +20,7 @@ struct Lab {
 impl Lab {
     fn new(replicas: Option<u32>) -> Self {
         let now = Instant::now();
-        let mut lab =
-            Self { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
+        let mut lab = Self { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
         lab.wants(service(replicas));
         lab
     }
@@ -89,8 +88,7 @@ impl Lab {
     fn loads(&mut self, proxy: &str) {
         let routes = self.book.directory.routes.hash();
         let section = || SectionReport { hash: routes, problem: None };
-        let report =
-            NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
         self.says(proxy, Word::Network(report));
     }
 }
@@ -159,7 +157,10 @@ fn an_agent_that_stays_away_is_not_led_to_and_loses_its_replicas_in_their_time()
     lab.joins("b", vec![]);
     for (number, host) in lab.placed() {
         let id = number.to_string();
-        lab.reports(host.as_str(), vec![deployment(&id, Replica::Number(number), at(number as u8))]);
+        lab.reports(
+            host.as_str(),
+            vec![deployment(&id, Replica::Number(number), at(number as u8))],
+        );
     }
     let of_a = lab.placed().iter().find(|(_, host)| **host == name("a")).map(|(it, _)| *it);
     let of_a = of_a.expect("they are spread");
@@ -224,7 +225,8 @@ fn a_replica_that_moved_leaves_the_routes_before_it_is_released() {
 #[test]
 fn what_there_are_fewer_of_is_released() {
     let mut lab = Lab::settled(Some(2));
-    let one = |number: u32| deployment(&number.to_string(), Replica::Number(number), at(number as u8));
+    let one =
+        |number: u32| deployment(&number.to_string(), Replica::Number(number), at(number as u8));
     lab.joins("a", vec![one(0), one(1)]);
     lab.wants(service(Some(1)));
     assert_eq!(lab.placed().len(), 1);
@@ -291,7 +293,11 @@ fn step() -> impl Strategy<Value = Step> {
 const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
 
 fn report(host: usize, (number, serves, retires): (u32, bool, bool)) -> DeploymentReport {
-    let it = deployment(&format!("{host}-{number}"), Replica::Number(number), [10, 200, host as u8, number as u8]);
+    let it = deployment(
+        &format!("{host}-{number}"),
+        Replica::Number(number),
+        [10, 200, host as u8, number as u8],
+    );
     let phase = if retires { Phase::Retiring } else { Phase::Running };
     DeploymentReport { serves, phase, ..it }
 }

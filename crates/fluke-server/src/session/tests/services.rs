@@ -152,10 +152,11 @@ async fn a_predecessor_is_released_once_every_proxy_has_loaded_routes_without_it
     let next = deployment("next", Replica::Own, [10, 200, 1, 3]);
     let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..own(1) };
     a.runs(vec![old.clone(), next.clone()]).await;
-    proxy.until("it leads to the next", |it| {
-        leads_to(it, [10, 200, 1, 3].into()) && !leads_to(it, address(1))
-    })
-    .await;
+    proxy
+        .until("it leads to the next", |it| {
+            leads_to(it, [10, 200, 1, 3].into()) && !leads_to(it, address(1))
+        })
+        .await;
     assert!(a.released.is_empty());
     proxy.loads().await;
     a.until("the old one is released", |a| a.released.contains(&old.id)).await;
@@ -201,9 +202,10 @@ async fn a_server_that_starts_anew_places_nothing_anew() {
             let host = Host::joins(&door, name, NodeType::Worker).await;
             host.says(ToServer::Placements(placements.clone())).await;
             let runs: Option<&Vec<Replica>> = before.get(name);
-            let runs = runs.into_iter().flatten().map(|replica| {
-                deployment(&format!("{replica:?}"), *replica, [10, 200, 1, 2])
-            });
+            let runs = runs
+                .into_iter()
+                .flatten()
+                .map(|replica| deployment(&format!("{replica:?}"), *replica, [10, 200, 1, 2]));
             host.runs(runs.collect()).await;
             hosts.push((name, host));
         }
