@@ -285,12 +285,14 @@ const fn route(
     Route { path, method, access, handler, about: None }
 }
 
-/// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
+/// All there is. Names of agents, tasks and services may contain `/`, hence `{*name}`.
 pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/agents/{*name}", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/tasks", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/tasks/{*name}", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/services", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/services/{*name}", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/drift", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/events", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/source", Access::Page, |method| on(method, ui::shell)),

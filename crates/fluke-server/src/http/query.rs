@@ -91,6 +91,7 @@ pub(super) const DRIFT: &[Parameter] = &[
 pub(super) const EVENTS: &[Parameter] = &[
     one::<AgentName>("agent", "Only of this agent."),
     one::<TaskName>("task", "Only of this task."),
+    one::<ServiceName>("service", "Only of this service."),
     one::<EventKind>("kind", "Only of this kind."),
     one::<Limit<MOST_EVENTS>>("limit", "At most so many; 100 where none is given."),
     one::<EventId>("before", "Only older ones than this: the `next` of the page before."),
@@ -165,6 +166,7 @@ pub(super) fn events(uri: &Uri) -> Result<EventQuery, Problem> {
     Ok(EventQuery {
         agent: given.one("agent")?,
         task: given.one("task")?,
+        service: given.one("service")?,
         kind: given.one("kind")?,
         before: given.one("before")?,
         after: None,
