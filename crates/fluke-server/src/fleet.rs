@@ -115,13 +115,7 @@ impl fluke_wire::server::Fleet for Fleet {
             poll_interval: self.poll_interval,
             version: env!("CARGO_PKG_VERSION").to_string(),
         };
-        let services = Attendance::new(
-            self.desk.clone(),
-            hello.name.clone(),
-            id,
-            hello.labels.clone(),
-            hello.node_type,
-        );
+        let services = Attendance::new(self.desk.clone(), &hello, id);
         let session = Session {
             id,
             hello,

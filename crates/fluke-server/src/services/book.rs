@@ -63,6 +63,8 @@ pub enum Urgency {
 /// What all agents are told alike.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
+    /// Whether it is known what Git says; before that nothing of it is to be told.
+    pub is_in_force: bool,
     /// What is called what.
     pub names: Sheet<ServiceName, BTreeSet<Ipv4Addr>>,
     /// What comes in goes where; for proxies.
@@ -106,8 +108,8 @@ pub struct Book {
     owns: BTreeMap<AgentName, Own>,
     changed: Changed,
     touched: BTreeSet<ServiceName>,
-    /// Whether it is known what Git says.
-    has_commit: bool,
+    /// Since when there is this server.
+    started: Instant,
     /// Until when nothing new is placed.
     settling: Option<Instant>,
     /// When something changes by itself.
@@ -117,6 +119,7 @@ pub struct Book {
 /// What has to be made anew.
 #[derive(Debug, Default)]
 struct Changed {
+    in_force: bool,
     placement: bool,
     tables: bool,
     peers: bool,
@@ -134,7 +137,7 @@ impl Book {
             owns: BTreeMap::new(),
             changed: Changed::default(),
             touched: BTreeSet::new(),
-            has_commit: false,
+            started: now,
             settling: Some(now + SETTLING),
             due: None,
         }
@@ -155,6 +158,13 @@ impl Book {
         &self.directory
     }
 
+    /// From when on it is to be told also to those who come back from another life of the server,
+    /// and hold what that one knew: until then others of them may be on their way, and would be
+    /// missing from what is told.
+    pub fn is_complete_from(&self) -> Instant {
+        self.started + RESTART_GRACE
+    }
+
     /// When something changes though nobody says anything.
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -162,7 +172,7 @@ impl Book {
 
     /// Takes what a commit says.
     pub fn want(&mut self, services: &Services) {
-        self.has_commit = true;
+        self.changed.in_force |= !std::mem::replace(&mut self.directory.is_in_force, true);
         if self.services.is_empty() && services.is_empty() {
             return;
         }
@@ -185,6 +195,8 @@ impl Book {
     pub fn hear(&mut self, agent: &AgentName, session: SessionId, word: Word, now: Now) -> Urgency {
         if let Word::Came { labels, node_type } = word {
             self.sessions.insert(agent.clone(), session);
+            // Another session has been told nothing yet.
+            self.owns.remove(agent);
             self.view.arrive(agent, labels, node_type, now.instant);
             (self.changed.placement, self.changed.tables) = (true, true);
             return Urgency::Now;
@@ -207,7 +219,7 @@ impl Book {
                 Urgency::Soon
             }
             Word::Placements(mut known) => {
-                if self.has_commit {
+                if self.directory.is_in_force {
                     known.0.retain(|name, _| self.services.contains_key(name));
                 }
                 if known.0.values().any(|placement| !placement.is_empty()) {
@@ -286,7 +298,7 @@ impl Book {
             self.forget_the_lost(now);
         }
         let changed = std::mem::take(&mut self.changed);
-        let mut news = News::default();
+        let mut news = News { directory: changed.in_force, ..News::default() };
         if changed.placement || is_due {
             news.directory |= self.place(is_settled, now);
         }

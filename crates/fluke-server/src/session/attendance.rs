@@ -9,7 +9,7 @@ use std::time::Duration;
 use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, Hash256, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{DirectoryEdit, NodeType, Section, ToAgent, ToServer};
+use fluke_model::message::{DirectoryEdit, Hello, NodeType, Section, ToAgent, ToServer};
 use fluke_model::service::DeploymentId;
 use fluke_model::snapshot::{Compiler, Placed, Snapshot};
 use fluke_wire::server::Link;
@@ -34,6 +34,8 @@ pub struct Attendance {
     labels: Labels,
     node_type: NodeType,
     seat: Option<Seat>,
+    /// Until when it is not told what hosts know of each other: it knows better.
+    knows_better_until: Option<Instant>,
     /// Until when the agent is waited for.
     waits_until: Instant,
     is_waiting: bool,
@@ -63,16 +65,22 @@ struct Told {
 }
 
 impl Attendance {
-    pub(crate) fn new(
-        desk: Desk,
-        agent: AgentName,
-        session: SessionId,
-        labels: Labels,
-        node_type: NodeType,
-    ) -> Self {
-        let waits_until = Instant::now() + PATIENCE;
-        let (seat, is_waiting) = (None, false);
-        Self { desk, agent, session, labels, node_type, seat, waits_until, is_waiting }
+    pub(crate) fn new(desk: Desk, hello: &Hello, session: SessionId) -> Self {
+        let now = Instant::now();
+        let complete = Instant::from_std(desk.book().is_complete_from());
+        // One that holds a snapshot was told of others before.
+        let knows_better = hello.snapshot.is_some() && complete > now;
+        Self {
+            desk,
+            agent: hello.name.clone(),
+            session,
+            labels: hello.labels.clone(),
+            node_type: hello.node_type,
+            seat: None,
+            knows_better_until: knows_better.then_some(complete),
+            waits_until: now + PATIENCE,
+            is_waiting: false,
+        }
     }
 
     /// Takes the seat at once where the host is known to have to do with services.
@@ -146,6 +154,7 @@ impl Attendance {
     /// Waits until there may be something to say or to do. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let waiting = self.is_waiting.then_some(self.waits_until);
+        let waiting = waiting.into_iter().chain(self.knows_better_until).min();
         let Some(seat) = &mut self.seat else { return at(waiting).await };
         let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
@@ -179,6 +188,8 @@ impl Attendance {
 
     /// What the agent has not been told yet; each in the order in which it can be used.
     pub(super) fn lacks(&mut self) -> Vec<ToAgent> {
+        let now = Instant::now();
+        self.knows_better_until = self.knows_better_until.filter(|until| *until > now);
         let Some(seat) = &mut self.seat else { return Vec::new() };
         let own = seat.own.borrow_and_update().clone();
         let directory = seat.directory.borrow_and_update().clone();
@@ -188,18 +199,10 @@ impl Attendance {
             told.subnet = Some(subnet);
             messages.push(ToAgent::Subnet(subnet));
         }
-        let mut say = |edit| messages.push(ToAgent::Directory(edit));
-        let Directory { names, routes, peers, placements } = &*directory;
-        peers.edits_for(told.peers).into_iter().map(DirectoryEdit::Peers).for_each(&mut say);
-        names.edits_for(told.names).into_iter().map(DirectoryEdit::Names).for_each(&mut say);
-        (told.peers, told.names) = (Some(peers.hash()), Some(names.hash()));
-        if self.node_type == NodeType::Proxy {
-            routes.edits_for(told.routes).into_iter().map(DirectoryEdit::Routes).for_each(&mut say);
-            told.routes = Some(routes.hash());
+        if directory.is_in_force && self.knows_better_until.is_none() {
+            let edits = told.lacks(&directory, self.node_type);
+            messages.extend(edits.into_iter().map(ToAgent::Directory));
         }
-        let edits = placements.edits_for(told.placements).into_iter();
-        edits.map(DirectoryEdit::Placements).for_each(&mut say);
-        told.placements = Some(placements.hash());
         let released: Vec<DeploymentId> =
             own.released.difference(&told.released).copied().collect();
         if !released.is_empty() {
@@ -236,6 +239,25 @@ impl Attendance {
         if self.seat.is_some() {
             self.desk.tell(&self.agent, self.session, Word::Left).await;
         }
+    }
+}
+
+impl Told {
+    /// What is new in the directory; told from now on.
+    fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
+        let Directory { is_in_force: _, names, routes, peers, placements } = directory;
+        let mut edits = Vec::new();
+        edits.extend(peers.edits_for(self.peers).into_iter().map(DirectoryEdit::Peers));
+        edits.extend(names.edits_for(self.names).into_iter().map(DirectoryEdit::Names));
+        (self.peers, self.names) = (Some(peers.hash()), Some(names.hash()));
+        if node_type == NodeType::Proxy {
+            edits.extend(routes.edits_for(self.routes).into_iter().map(DirectoryEdit::Routes));
+            self.routes = Some(routes.hash());
+        }
+        let placed = placements.edits_for(self.placements).into_iter();
+        edits.extend(placed.map(DirectoryEdit::Placements));
+        self.placements = Some(placements.hash());
+        edits
     }
 }
 

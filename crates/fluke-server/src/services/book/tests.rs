@@ -260,6 +260,8 @@ fn a_repository_without_services_is_no_work() {
     let now = Instant::now();
     let mut book = Book::new(now);
     book.want(&Services::new());
+    assert!(book.go_through(now).directory, "that there are none is known from now on");
+    book.want(&Services::new());
     let news = book.go_through(now);
     assert!(!news.directory && news.owns.is_empty() && news.services.is_empty());
     assert_eq!(book.due(), None);
