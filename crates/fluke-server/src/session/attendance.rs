@@ -154,8 +154,8 @@ impl Attendance {
     /// Waits until there may be something to say or to do. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let waiting = self.is_waiting.then_some(self.waits_until);
-        let waiting = waiting.into_iter().chain(self.knows_better_until).min();
         let Some(seat) = &mut self.seat else { return at(waiting).await };
+        let waiting = waiting.into_iter().chain(self.knows_better_until).min();
         let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
         tokio::select! {
