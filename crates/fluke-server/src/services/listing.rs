@@ -248,3 +248,6 @@ fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {
         proxies: proxies().count() as u32,
     })
 }
+
+#[cfg(test)]
+mod tests;
