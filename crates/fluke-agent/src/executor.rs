@@ -16,7 +16,7 @@ use crate::world::Steps;
 
 mod mise;
 mod shell;
-mod systemd;
+pub(crate) mod systemd;
 
 use mise::Mise;
 use shell::Shell;

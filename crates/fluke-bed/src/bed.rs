@@ -67,7 +67,7 @@ impl Bed {
     }
 
     fn on(site: Site, owner: Lock, turn: Turn, program: &Path) -> Self {
-        let program = install(&site, program);
+        let program = install(&site, program, "fluke");
         let repository = Repository::new(site.folder().join("repository"));
         repository.commit("begin", &[("README.md", "what hosts should be\n")]);
         Self(Arc::new(Inner {
@@ -97,6 +97,11 @@ impl Bed {
             let booting = names.map(|name| scope.spawn(move || self.host(name)));
             booting.map(|host| host.join().expect("a host boots"))
         })
+    }
+
+    /// Every host has this program as `/opt/fluke/NAME`.
+    pub fn brings(&self, program: &Path, name: &str) {
+        install(&self.0.site, program, name);
     }
 
     /// The machine's address on the bed, where servers listen.
@@ -397,10 +402,10 @@ impl Drop for Inner {
 }
 
 /// Puts the program under test where every host has it.
-fn install(site: &Site, program: &Path) -> PathBuf {
+fn install(site: &Site, program: &Path, name: &str) -> PathBuf {
     let folder = site.folder().join("bin");
     std::fs::create_dir_all(&folder).expect("a folder for the program");
-    let placed = folder.join("fluke");
+    let placed = folder.join(name);
     // A new build makes a new file: what hosts run stays what the story began with.
     let linked = std::fs::hard_link(program, &placed);
     linked

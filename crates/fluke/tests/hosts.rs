@@ -7,6 +7,7 @@ mod hosts {
     mod joining;
     mod packaging;
     mod resources;
+    mod services;
     mod support;
     mod systemd;
 }

@@ -27,6 +27,7 @@ mod files;
 mod judge;
 mod name;
 mod systemctl;
+pub(crate) mod transient;
 mod watch;
 
 use bus::{Bus, CallError, Link};
@@ -38,7 +39,7 @@ use systemctl::Systemctl;
 use watch::Watch;
 
 /// Only a host that systemd has booted has this.
-const BOOTED: &str = "/run/systemd/system";
+pub(crate) const BOOTED: &str = "/run/systemd/system";
 /// Processes that the caller's own bound ends.
 const BOUNDED_ABOVE: Duration = Duration::from_secs(24 * 60 * 60);
 const STOPS: &str =

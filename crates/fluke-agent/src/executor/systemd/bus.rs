@@ -28,7 +28,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     /// Not for this user.
     #[error(
         "the agent may not {what}: {said}; run the agent as root, or let polkit allow it to its user"
@@ -82,8 +82,14 @@ impl CallError {
         matches!(self, Self::Gone { .. })
     }
 
+    /// Whether there is such a thing already.
+    pub(super) fn is_presence(&self) -> bool {
+        let exists = "org.freedesktop.systemd1.UnitExists";
+        matches!(self, Self::Refused { name, .. } if name == exists)
+    }
+
     /// Whether there is no such thing.
-    fn is_absence(&self) -> bool {
+    pub(super) fn is_absence(&self) -> bool {
         match self {
             Self::Refused { name, .. } => {
                 name == NO_SUCH_FILE || name == "org.freedesktop.systemd1.NoSuchUnit"
@@ -96,7 +102,7 @@ impl CallError {
 const NO_SUCH_FILE: &str = "org.freedesktop.DBus.Error.FileNotFound";
 
 /// One unit in the answer of `ListUnitsByNames`.
-type Listed =
+pub(super) type Listed =
     (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
 
 /// The one connection, made when it is needed and made again when it went away.
@@ -154,7 +160,7 @@ impl Bus {
         }
     }
 
-    async fn manager<B: serde::Serialize + zbus::Type>(
+    pub(super) async fn manager<B: serde::Serialize + zbus::Type>(
         &self,
         method: &str,
         body: &B,
@@ -372,6 +378,10 @@ impl JobEnds {
 pub(super) struct Changes(MessageStream);
 
 impl Changes {
+    pub(super) fn into_stream(self) -> MessageStream {
+        self.0
+    }
+
     /// Returns when the unit was up and is so no more, or nothing can be told.
     pub(super) async fn until_fallen(&mut self) {
         let mut was_up = false;
@@ -448,6 +458,6 @@ fn text(value: &OwnedVariant) -> Option<String> {
     })
 }
 
-fn odd(what: &str, error: impl std::fmt::Display) -> CallError {
+pub(super) fn odd(what: &str, error: impl std::fmt::Display) -> CallError {
     CallError::Odd { what: what.to_owned(), said: error.to_string() }
 }

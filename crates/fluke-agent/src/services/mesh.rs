@@ -1,0 +1,343 @@
+//! The mesh: WireGuard between all hosts, each with an address of its own and a network of its
+//! containers.
+//!
+//! ```text
+//!  table of peers ─▶ plan     what has to change? (pure)
+//!                     │ ▲
+//!                     ▼ │
+//!                  interface ─▶ netlink      links, addresses, routes, rules; the kernel's WireGuard
+//!                            └▶ uapi         a program's WireGuard, at its socket
+//! ```
+//!
+//! What is in effect is read from the interface, every time. Peers come and go one by one.
+//!
+//! # Whose WireGuard
+//!
+//! The kernel's, by netlink, where there is one: since Linux 5.6 nearly everywhere. Else that of a
+//! program, `wireguard-go`, over the protocol that all such programs share. Why none is built in:
+//!
+//! - Containers go on while the agent is replaced or dead, and so must what joins them. Tunnels
+//!   within the agent's process would end with it.
+//! - The libraries there are: `boringtun` has had little care for years; `gotatun`, its heir, is sound
+//!   and alive, but before its 1.0, changes with each release, and brings its own kind of licence.
+//!   All that for hosts with old or cut-down kernels.
+//! - `wireguard-go` is WireGuard's own, and every distribution has it. Another program that speaks the
+//!   same protocol can take its place.
+//!
+//! Messages of netlink are put together here: a dozen kinds, against some ten crates.
+
+mod attempts;
+mod device;
+mod endpoints;
+mod interface;
+mod key;
+mod net;
+mod netlink;
+mod plan;
+mod uapi;
+mod userspace;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::id::Hash256;
+use tokio::time::Instant;
+
+pub use endpoints::parse as parse_endpoint;
+pub use key::KeyError;
+pub use userspace::Keeper;
+
+use attempts::Attempts;
+use endpoints::Own;
+use interface::Interface;
+use key::PrivateKey;
+use net::Net;
+use netlink::{Events, nftables, route};
+use plan::{Change, Seen, Wanted, drift, plan};
+
+/// What the interface is called.
+pub const INTERFACE: &str = "fluke0";
+/// Where WireGuard listens, if nothing else is said.
+pub const PORT: u16 = 51820;
+/// The table of nftables that is the mesh's.
+pub const RULES: &str = nftables::TABLE;
+/// The program for hosts whose kernel has no WireGuard.
+pub const PROGRAM: &str = "wireguard-go";
+
+/// Where such programs have their sockets.
+const SOCKETS: &str = "/var/run/wireguard";
+/// For all changes of one apply together.
+const LIMIT: Duration = Duration::from_secs(60);
+/// What one apply reports of what went wrong.
+const NAMED: usize = 4;
+
+/// What a mesh needs to know of its host.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// [`INTERFACE`], but for tests.
+    pub interface: String,
+    /// Where WireGuard listens, by UDP.
+    pub port: u16,
+    /// Where others reach this host, if somebody said so; see [`parse_endpoint`].
+    pub endpoint: Option<SocketAddr>,
+    /// Where the private key is kept.
+    pub key: PathBuf,
+    /// [`PROGRAM`], or one that speaks the same at its socket.
+    pub program: PathBuf,
+    /// Who keeps that program running; see [`Keeper::here`].
+    pub keeper: Keeper,
+}
+
+impl Setup {
+    /// The usual one, with its key in the agent's `state_dir`.
+    pub fn new(state_dir: &std::path::Path) -> Self {
+        Self {
+            interface: INTERFACE.to_owned(),
+            port: PORT,
+            endpoint: None,
+            key: state_dir.join("mesh.key"),
+            program: PROGRAM.into(),
+            keeper: Keeper::here(),
+        }
+    }
+}
+
+/// Why the mesh is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum MeshError {
+    /// There is no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The kernel does not tell what happens.
+    #[error("cannot hear of changes to interfaces: {0}")]
+    Deaf(io::Error),
+    /// It cannot be seen how things are.
+    #[error("cannot see {what} of {interface}: {source}; the agent must be root to see it")]
+    Unseen {
+        /// Of which interface.
+        interface: String,
+        /// What.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The name is somebody else's.
+    #[error(
+        "{interface} is there, but is no WireGuard interface (`{kind}`); rename or remove it: \
+         `ip -details link show {interface}`"
+    )]
+    Foreign {
+        /// The name.
+        interface: String,
+        /// What it is, in the kernel's word.
+        kind: String,
+    },
+    /// There is no WireGuard here.
+    #[error(
+        "the kernel has no WireGuard, and `{}` could not be started: {why}; install either",
+        program.display()
+    )]
+    NoProgram {
+        /// What was to be started.
+        program: PathBuf,
+        /// Why it was not.
+        why: String,
+    },
+    /// One change was refused.
+    #[error("{source}")]
+    NotMade {
+        /// In the kernel's words.
+        source: io::Error,
+    },
+    /// Some changes came to nothing; all others were made.
+    #[error("{interface}: {what}")]
+    Incomplete {
+        /// Of which interface.
+        interface: String,
+        /// What is not so, and why.
+        what: String,
+    },
+    /// It took too long.
+    #[error("{interface} was not put right within {} s; the next check goes on", LIMIT.as_secs())]
+    TimedOut {
+        /// Of which interface.
+        interface: String,
+    },
+}
+
+/// This host's end of the mesh. The interface outlives it.
+#[derive(Debug)]
+pub struct Mesh {
+    setup: Setup,
+    key: PrivateKey,
+    interface: Interface,
+    events: Events,
+    attempts: Attempts,
+    began: Instant,
+    effect: Hash256,
+}
+
+impl Mesh {
+    /// With the key that is kept, or a new one.
+    pub fn open(setup: Setup) -> Result<Self, MeshError> {
+        let key = PrivateKey::load_or_make(&setup.key)?;
+        let events = Events::open().map_err(MeshError::Deaf)?;
+        let interface = Interface {
+            name: setup.interface.clone(),
+            program: setup.program.clone(),
+            keeper: setup.keeper,
+            sockets: SOCKETS.into(),
+        };
+        let (attempts, began) = (Attempts::default(), Instant::now());
+        let effect = Peers::default().hash();
+        Ok(Self { setup, key, interface, events, attempts, began, effect })
+    }
+
+    /// What others may know of this host's key.
+    pub fn public_key(&self) -> PublicKey {
+        self.key.public()
+    }
+
+    /// Where others may reach this host now, best first; [`Mesh::changed`] tells when to look again.
+    pub fn endpoints(&self) -> Result<Vec<SocketAddr>, MeshError> {
+        let own = self.own_addresses()?;
+        Ok(endpoints::reachable(self.setup.endpoint, &own, self.setup.port))
+    }
+
+    /// What differs from the table, in words; none: nothing. A peer that is silent where it was tried
+    /// is tried elsewhere: that is how it is found, and no drift.
+    pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Option<String>, MeshError> {
+        let wanted = self.wanted(own, table)?;
+        let seen = self.interface.look(own).await?;
+        self.effect = plan::in_effect(table, &wanted, &seen);
+        let changes = plan(&wanted, &seen, &self.attempts);
+        if changes.is_empty() {
+            self.attempts.seen(&wanted, self.now());
+            self.try_elsewhere(&wanted, &seen, own).await;
+        }
+        Ok(drift(&changes, &wanted).or_else(|| left_out(&wanted)))
+    }
+
+    /// Makes it as the table says. A change that fails does not stop those after it; what was done
+    /// when this is dropped stays done.
+    pub async fn apply(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
+        let interface = self.setup.interface.clone();
+        let applied = tokio::time::timeout(LIMIT, self.put_right(own, table)).await;
+        applied.map_err(|_| MeshError::TimedOut { interface })?
+    }
+
+    /// The hash of the table that the interface had when it was last looked at.
+    pub fn in_effect(&self) -> Hash256 {
+        self.effect
+    }
+
+    /// Returns when something may have changed by itself: the interface, its addresses or routes, the
+    /// program that serves it, or the host's own addresses. Cancel-safe.
+    pub async fn changed(&mut self) {
+        let (index, name) = (self.interface.index(), &self.setup.interface);
+        let heard = self.events.heard(|kind, body| matters(kind, body, index, name)).await;
+        if let Err(error) = heard {
+            // Nobody may spin on it; the check that is made anyway finds what there is.
+            tracing::error!(%error, "changes to interfaces are not heard of any more");
+            std::future::pending().await
+        }
+    }
+
+    /// Leaves the mesh: no interface, no rules. The key stays.
+    pub async fn leave(&mut self) -> Result<(), MeshError> {
+        self.attempts = Attempts::default();
+        self.interface.remove().await
+    }
+
+    async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
+        let wanted = self.wanted(own, table)?;
+        let seen = self.interface.look(own).await?;
+        let mut failed = Vec::new();
+        for change in plan(&wanted, &seen, &self.attempts) {
+            match self.interface.make(&change, &self.key, own).await {
+                Ok(()) => self.attempts.made(&change, &wanted, self.now()),
+                Err(error) if change == Change::Create => return Err(error),
+                Err(error) => failed.push(format!("{}: {error}", change.drift(&wanted))),
+            }
+        }
+        // What was heard so far was our own doing; what is heard from here on was not looked at yet.
+        self.events.forget();
+        let seen = self.interface.look(own).await?;
+        self.effect = plan::in_effect(table, &wanted, &seen);
+        let left = plan(&wanted, &seen, &self.attempts);
+        if left.is_empty() {
+            self.attempts.seen(&wanted, self.now());
+        }
+        failed.truncate(NAMED);
+        let what = match failed.is_empty() {
+            true => drift(&left, &wanted).or_else(|| left_out(&wanted)),
+            false => Some(failed.join("; ")),
+        };
+        let interface = self.setup.interface.clone();
+        what.map_or(Ok(()), |what| Err(MeshError::Incomplete { interface, what }))
+    }
+
+    async fn try_elsewhere(&mut self, wanted: &Wanted, seen: &Seen, own: Subnet) {
+        for change in self.attempts.next(wanted, &seen.device, self.now()) {
+            match self.interface.make(&change, &self.key, own).await {
+                Ok(()) => self.attempts.made(&change, wanted, self.now()),
+                Err(error) => {
+                    tracing::warn!(?change, %error, "a silent peer was not tried elsewhere")
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, own: Subnet, table: &Peers) -> Result<Wanted, MeshError> {
+        let near = self.own_addresses()?;
+        let mut rules = nftables::tags(&self.setup.interface, Net::of_containers(own));
+        rules.sort();
+        let mut wanted = Wanted::new(self.public_key(), self.setup.port, own, table, rules);
+        for peer in wanted.peers.values_mut() {
+            peer.endpoints = endpoints::nearest_first(&peer.endpoints, &near);
+        }
+        Ok(wanted)
+    }
+
+    fn own_addresses(&self) -> Result<Vec<Own>, MeshError> {
+        let interface = self.setup.interface.clone();
+        let unseen = |source| MeshError::Unseen { interface, what: "the host's addresses", source };
+        self.interface.own_addresses().map_err(unseen)
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+/// Rows of the table that cannot be had.
+fn left_out(wanted: &Wanted) -> Option<String> {
+    let (name, why) = wanted.left_out.first_key_value()?;
+    let more = match wanted.left_out.len() - 1 {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    Some(format!("peer {name} {why}{more}"))
+}
+
+/// Whether an event is one of the interface, or of the host's own addresses.
+fn matters(kind: u16, body: &[u8], index: Option<u32>, name: &str) -> bool {
+    match kind {
+        route::NEW_LINK | route::DEL_LINK => {
+            route::read_link(body).is_none_or(|link| link.name == name)
+        }
+        route::NEW_ADDRESS | route::DEL_ADDRESS => {
+            route::read_address(body).is_none_or(|address| address.global)
+        }
+        route::NEW_ROUTE | route::DEL_ROUTE => {
+            route::read_route(body).is_some_and(|route| Some(route.index) == index)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Which endpoint of each peer is tried. Pure.
+//!
+//! A host has several addresses, and which of them others can reach nobody knows beforehand: the one
+//! that it is said to have is tried, then the next, until there is a handshake. One end that finds
+//! the other is enough, as WireGuard answers to where it was asked from.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fluke_model::directory::PublicKey;
+
+use super::device::{Device, PeerOrder};
+use super::plan::{Change, Wanted};
+
+/// A tunnel without a handshake for so long is not alive: WireGuard makes one every two minutes, and
+/// gives keys up after three.
+const SILENT: Duration = Duration::from_secs(180);
+/// Time for three of WireGuard's own attempts.
+const TRY: Duration = Duration::from_secs(15);
+
+/// What was tried, and since when.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attempts(BTreeMap<PublicKey, Attempt>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Attempt {
+    /// What the table said then.
+    endpoints: Vec<SocketAddr>,
+    /// The last of them that was tried.
+    at: usize,
+    /// On the agent's own clock.
+    since: Duration,
+}
+
+impl Attempts {
+    /// Whether the table says something else of a peer than when it was last told to the interface.
+    /// After a restart nobody knows; what the interface has then stays, and a silent peer is tried
+    /// elsewhere soon.
+    pub fn has_changed(&self, key: &PublicKey, endpoints: &[SocketAddr]) -> bool {
+        self.0.get(key).is_some_and(|attempt| attempt.endpoints != endpoints)
+    }
+
+    /// Takes note that a change was made.
+    pub fn made(&mut self, change: &Change, wanted: &Wanted, now: Duration) {
+        let Change::Peer(key, order) = change else { return };
+        match (order, wanted.peers.get(key)) {
+            (PeerOrder::Add { .. } | PeerOrder::Endpoint(_), Some(peer)) => {
+                let at = match order {
+                    PeerOrder::Endpoint(to) => peer.endpoints.iter().position(|e| e == to),
+                    _ => None,
+                };
+                let endpoints = peer.endpoints.clone();
+                let attempt = Attempt { endpoints, at: at.unwrap_or(0), since: now };
+                self.0.insert(*key, attempt);
+            }
+            (PeerOrder::Remove, _) => drop(self.0.remove(key)),
+            _ => {}
+        }
+    }
+
+    /// Takes note of how peers are, all of whom are as wanted; and forgets all others.
+    pub fn seen(&mut self, wanted: &Wanted, now: Duration) {
+        self.0.retain(|key, _| wanted.peers.contains_key(key));
+        for (key, peer) in &wanted.peers {
+            // What the interface has was not our doing: the first in line comes next.
+            let last = peer.endpoints.len().saturating_sub(1);
+            let fresh = || Attempt { endpoints: Vec::new(), at: last, since: now };
+            let attempt = self.0.entry(*key).or_insert_with(fresh);
+            attempt.endpoints.clone_from(&peer.endpoints);
+        }
+    }
+
+    /// Those peers that are silent where they were tried, and where to try them next.
+    pub fn next(&self, wanted: &Wanted, device: &Device, now: Duration) -> Vec<Change> {
+        let silent = device.peers.iter().filter(|(_, has)| has.silence.is_none_or(|s| s >= SILENT));
+        let elsewhere = silent.filter_map(|(key, has)| {
+            let (peer, attempt) = (wanted.peers.get(key)?, self.0.get(key)?);
+            if now.saturating_sub(attempt.since) < TRY {
+                return None;
+            }
+            let in_turn = peer.endpoints.iter().cycle().skip(attempt.at.saturating_add(1));
+            let mut others =
+                in_turn.take(peer.endpoints.len()).filter(|to| has.endpoint != Some(**to));
+            Some(Change::Peer(*key, PeerOrder::Endpoint(*others.next()?)))
+        });
+        elsewhere.collect()
+    }
+}

@@ -1,0 +1,300 @@
+//! The interface itself: looked at, and told. Makes no decisions.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use fluke_model::directory::Subnet;
+use rustix::io::Errno;
+
+use super::MeshError;
+use super::device::{Device, Order};
+use super::endpoints::Own;
+use super::key::PrivateKey;
+use super::net::Net;
+use super::netlink::message::Message;
+use super::netlink::route::{self, Link};
+use super::netlink::{Family, Socket, nftables, wireguard};
+use super::plan::{Change, Seen, SeenLink};
+use super::uapi;
+use super::userspace::{self, Keeper};
+
+/// Whether the host forwards packets between its networks.
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+/// What the kernel calls its own WireGuard.
+const KERNEL: &str = "wireguard";
+/// What it calls an interface that a program serves.
+const PROGRAM: &str = "tun";
+/// Interfaces that lead out only by another one, if at all.
+const VIRTUAL: [&str; 5] = ["bridge", "dummy", "macvlan", PROGRAM, KERNEL];
+
+/// An interface by its name, whether it is there or not.
+#[derive(Debug)]
+pub struct Interface {
+    /// What it is called.
+    pub name: String,
+    /// The program that serves it where the kernel does not.
+    pub program: PathBuf,
+    /// Who keeps that program running.
+    pub keeper: Keeper,
+    /// Where such programs have their sockets.
+    pub sockets: PathBuf,
+}
+
+impl Interface {
+    /// All that can be seen of it, on a host with this subnet.
+    pub async fn look(&self, own: Subnet) -> Result<Seen, MeshError> {
+        let link = self.link().map_err(|source| self.unseen("the interface", source))?;
+        let forwarding = std::fs::read_to_string(FORWARDING);
+        let rules = comments().map_err(|source| self.unseen("the rules of nftables", source))?;
+        let shut = self.is_shut(Net::of_containers(own));
+        let mut seen = Seen {
+            shut: shut.map_err(|source| self.unseen("the rules of iptables", source))?,
+            forwarding: forwarding.is_ok_and(|text| text.trim() == "1"),
+            rules,
+            ..Seen::default()
+        };
+        if let Some(link) = link {
+            seen.device = self.device(&link).await?;
+            let around = self.around(&link);
+            seen.link = Some(around.map_err(|source| self.unseen("its addresses", source))?);
+        }
+        Ok(seen)
+    }
+
+    /// Makes one change.
+    pub async fn make(
+        &self,
+        change: &Change,
+        key: &PrivateKey,
+        own: Subnet,
+    ) -> Result<(), MeshError> {
+        let done = match change {
+            Change::Create => return self.create().await,
+            Change::Forwarding => std::fs::write(FORWARDING, "1"),
+            Change::Rules => {
+                let (batch, confirmed) = nftables::replace(&self.name, Net::of_containers(own));
+                Socket::open(Family::Netfilter).and_then(|socket| socket.tell(&batch, confirmed))
+            }
+            Change::Open => self.open(Net::of_containers(own)),
+            Change::Key => self.tell(&Order::Key(key)).await,
+            Change::Port(port) => self.tell(&Order::Port(*port)).await,
+            Change::Peer(peer, order) => self.tell(&Order::Peer(*peer, order)).await,
+            Change::Mtu(mtu) => self.change(|index| route::set_mtu(index, *mtu)),
+            Change::Up => self.change(route::link_up),
+            Change::AddAddress(net) => self.change(|index| route::add_address(index, *net)),
+            Change::RemoveAddress(net) => self.change(|index| route::remove_address(index, *net)),
+            Change::AddRoute(net) => self.change(|index| route::add_route(index, *net, own.host())),
+            Change::RemoveRoute(net) => gone(self.change(|index| route::remove_route(index, *net))),
+        };
+        done.map_err(|source| MeshError::NotMade { source })
+    }
+
+    /// Removes it, and the rules with it; what is not there is fine.
+    pub async fn remove(&self) -> Result<(), MeshError> {
+        let removed = async {
+            if let Some(link) = self.link()? {
+                gone(Socket::open(Family::Route)?.change(route::delete_link(link.index)))?;
+            }
+            let (batch, confirmed) = nftables::remove();
+            Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
+            let (batch, confirmed) = nftables::close(&self.openings()?);
+            match confirmed {
+                0 => Ok(()),
+                _ => Socket::open(Family::Netfilter)?.tell(&batch, confirmed),
+            }
+        };
+        removed.await.map_err(|source| MeshError::NotMade { source })
+    }
+
+    /// The number of the interface, if it is there.
+    pub fn index(&self) -> Option<u32> {
+        self.link().ok().flatten().map(|link| link.index)
+    }
+
+    /// The host's own addresses, but for those of this interface.
+    pub fn own_addresses(&self) -> io::Result<Vec<Own>> {
+        let socket = Socket::open(Family::Route)?;
+        let mut out = BTreeMap::new();
+        socket.list(route::get_links(), |_, body| {
+            let link = route::read_link(body).filter(|link| link.up && !link.loopback);
+            let link = link.filter(|link| link.name != self.name);
+            out.extend(link.map(|link| (link.index, VIRTUAL.contains(&link.kind.as_str()))));
+        })?;
+        let mut found = Vec::new();
+        socket.list(route::get_addresses(), |_, body| {
+            let Some(it) = route::read_address(body).filter(|it| it.global) else { return };
+            let is_virtual = out.get(&it.index);
+            found.extend(is_virtual.map(|is_virtual| Own {
+                ip: it.ip,
+                bits: it.bits,
+                is_virtual: *is_virtual,
+            }));
+        })?;
+        Ok(found)
+    }
+
+    /// Whether iptables keeps out what comes to our containers.
+    fn is_shut(&self, own: Net) -> io::Result<bool> {
+        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain()) {
+            Ok((_, body)) if nftables::is_closed(&body) => {
+                let opening = nftables::opening(&self.name, own);
+                Ok(!self.openings()?.iter().any(|rule| rule.comment == opening))
+            }
+            Ok(_) => Ok(false),
+            Err(error) if is(&error, Errno::NOENT) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&self, own: Net) -> io::Result<()> {
+        let (batch, confirmed) = nftables::open(&self.name, own, &self.openings()?);
+        Socket::open(Family::Netfilter)?.tell(&batch, confirmed)
+    }
+
+    /// The rules in iptables' chain that were made here.
+    fn openings(&self) -> io::Result<Vec<nftables::Rule>> {
+        let mut rules = rules(nftables::get_their_rules())?;
+        let beginning = nftables::openings(&self.name);
+        rules.retain(|rule| rule.comment.starts_with(&beginning));
+        Ok(rules)
+    }
+
+    fn link(&self) -> io::Result<Option<Link>> {
+        match Socket::open(Family::Route)?.ask(route::get_link(&self.name)) {
+            Ok((_, body)) => match route::read_link(&body) {
+                Some(link) => Ok(Some(link)),
+                None => Err(io::ErrorKind::InvalidData.into()),
+            },
+            Err(error) if is(&error, Errno::NODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What WireGuard has, whoever it is here.
+    async fn device(&self, link: &Link) -> Result<Device, MeshError> {
+        let device = match link.kind.as_str() {
+            KERNEL => self.kernel_device(),
+            PROGRAM => match uapi::say(&self.socket(), uapi::GET).await {
+                Ok(answer) => uapi::read(&answer, since_epoch()),
+                Err(error) => Err(error),
+            },
+            kind => {
+                let (interface, kind) = (self.name.clone(), kind.to_owned());
+                return Err(MeshError::Foreign { interface, kind });
+            }
+        };
+        device.map_err(|source| self.unseen("WireGuard's state", source))
+    }
+
+    fn kernel_device(&self) -> io::Result<Device> {
+        let (socket, family) = kernel()?;
+        let (mut device, now) = (Device::default(), since_epoch());
+        socket.list(wireguard::get_device(family, &self.name), |_, body| {
+            wireguard::read_device(body, now, &mut device);
+        })?;
+        Ok(device)
+    }
+
+    /// What the kernel has of it besides.
+    fn around(&self, link: &Link) -> io::Result<SeenLink> {
+        let mut seen = SeenLink { up: link.up, mtu: link.mtu, ..SeenLink::default() };
+        let socket = Socket::open(Family::Route)?;
+        socket.list(route::get_addresses(), |_, body| {
+            let address = route::read_address(body).filter(|it| it.index == link.index);
+            if let Some((IpAddr::V4(address), bits)) = address.map(|it| (it.ip, it.bits)) {
+                seen.addresses.insert(Net { address, bits });
+            }
+        })?;
+        socket.list(route::get_routes(), |_, body| {
+            let route = route::read_route(body).filter(|it| it.index == link.index);
+            seen.routes.extend(route.map(|it| (it.to, it.source)));
+        })?;
+        Ok(seen)
+    }
+
+    async fn create(&self) -> Result<(), MeshError> {
+        let made = Socket::open(Family::Route)
+            .and_then(|socket| socket.change(route::new_wireguard(&self.name)));
+        match made {
+            Ok(()) => Ok(()),
+            // Somebody was quicker; what it is, the next look tells.
+            Err(error) if is(&error, Errno::EXIST) => Ok(()),
+            Err(error) if is(&error, Errno::OPNOTSUPP) => {
+                userspace::start(&self.program, self.keeper, &self.name, &self.socket()).await
+            }
+            Err(source) => Err(MeshError::NotMade { source }),
+        }
+    }
+
+    async fn tell(&self, order: &Order<'_>) -> io::Result<()> {
+        match self.link()? {
+            None => Err(Errno::NODEV.into()),
+            Some(link) if link.kind == KERNEL => {
+                let (socket, family) = kernel()?;
+                socket.change(wireguard::set_device(family, &self.name, order))
+            }
+            Some(_) => uapi::accepted(&uapi::say(&self.socket(), &uapi::words(order)).await?),
+        }
+    }
+
+    fn change(&self, message: impl FnOnce(u32) -> Message) -> io::Result<()> {
+        let link = self.link()?.ok_or(Errno::NODEV)?;
+        Socket::open(Family::Route)?.change(message(link.index))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.sockets.join(format!("{}.sock", self.name))
+    }
+
+    fn unseen(&self, what: &'static str, source: io::Error) -> MeshError {
+        MeshError::Unseen { interface: self.name.clone(), what, source }
+    }
+}
+
+/// The kernel's WireGuard, if it has one.
+fn kernel() -> io::Result<(Socket, u16)> {
+    let socket = Socket::open(Family::Generic)?;
+    let (_, body) = socket.ask(wireguard::get_family())?;
+    let family = wireguard::read_family(&body).ok_or(io::ErrorKind::InvalidData)?;
+    // What is left of the conversation must not be taken for the next answer.
+    Ok((Socket::open(Family::Generic)?, family))
+}
+
+/// The rules that are asked for; none where there is no such table.
+fn rules(of: Message) -> io::Result<Vec<nftables::Rule>> {
+    let mut rules = Vec::new();
+    let listed = Socket::open(Family::Netfilter)?.list(of, |_, body| {
+        rules.push(nftables::read_rule(body));
+    });
+    match listed {
+        Err(error) if !is(&error, Errno::NOENT) => Err(error),
+        _ => Ok(rules),
+    }
+}
+
+/// The comments of our rules that are in force, sorted.
+fn comments() -> io::Result<Vec<String>> {
+    let ours = rules(nftables::get_rules())?.into_iter().filter(nftables::Rule::is_ours);
+    let mut comments: Vec<String> = ours.map(|rule| rule.comment).collect();
+    comments.sort();
+    Ok(comments)
+}
+
+/// To remove what is not there is done already.
+fn gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if is(&error, Errno::SRCH) || is(&error, Errno::NODEV) => Ok(()),
+        done => done,
+    }
+}
+
+fn is(error: &io::Error, code: Errno) -> bool {
+    error.raw_os_error() == Some(code.raw_os_error())
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+}

@@ -1,0 +1,309 @@
+//! A table of nftables that is ours alone, and one rule in a chain of others.
+//!
+//! ```text
+//! table ip fluke-mesh {
+//!   chain postrouting { type nat hook postrouting priority 90;
+//!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr }
+//!   chain forward { type filter hook forward priority -10;
+//!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop }
+//! }
+//! ```
+//!
+//! Netavark masquerades all that leaves a container's network, whichever way it goes. It does so at
+//! priority 100, by iptables and by nftables alike; who has given a connection its source before, has
+//! the say: to itself, so that containers of other hosts see who asks. And what comes out of the mesh
+//! is for this host and its containers: it is nobody's way into the networks behind.
+//!
+//! Who lets nothing pass cannot be overruled from a table of our own. Docker and ufw close the chain
+//! `FORWARD` of iptables; where it is closed, it gets a rule, in the form in which iptables itself
+//! would have it.
+
+use super::message::{APPEND, Attributes, CREATE, Message, attributes, text};
+use crate::services::mesh::net::Net;
+
+/// What it is called.
+pub const TABLE: &str = "fluke-mesh";
+/// Where iptables has what is forwarded.
+const THEIRS: (&str, &str) = ("filter", "FORWARD");
+
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NFTABLES: u16 = 10 << 8;
+const NEW_TABLE: u16 = NFTABLES;
+const DEL_TABLE: u16 = NFTABLES | 2;
+const NEW_CHAIN: u16 = NFTABLES | 3;
+const NEW_RULE: u16 = NFTABLES | 6;
+const GET_CHAIN: u16 = NFTABLES | 4;
+const GET_RULE: u16 = NFTABLES | 7;
+const DEL_RULE: u16 = NFTABLES | 8;
+
+/// Family, version, resource.
+const PART: usize = 4;
+const IPV4: [u8; PART] = [2, 0, 0, 0];
+/// The resource of a batch is the subsystem, in the network's order.
+const BATCH: [u8; PART] = [0, 0, 0, 10];
+
+const TABLE_NAME: u16 = 1;
+const CHAIN_TABLE: u16 = 1;
+const CHAIN_NAME: u16 = 3;
+const CHAIN_HOOK: u16 = 4;
+const CHAIN_POLICY: u16 = 5;
+const CHAIN_TYPE: u16 = 7;
+const HOOK_NUMBER: u16 = 1;
+const HOOK_PRIORITY: u16 = 2;
+const FORWARD: u32 = 2;
+const POSTROUTING: u32 = 4;
+
+const RULE_TABLE: u16 = 1;
+const RULE_CHAIN: u16 = 2;
+const RULE_HANDLE: u16 = 3;
+const RULE_EXPRESSIONS: u16 = 4;
+const RULE_USERDATA: u16 = 7;
+/// In userdata, what people see as the comment.
+const COMMENT: u8 = 0;
+
+const ELEMENT: u16 = 1;
+const NAME: u16 = 1;
+const DATA: u16 = 2;
+const VALUE: u16 = 1;
+
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+const EQUAL: u32 = 0;
+const NOT_EQUAL: u32 = 1;
+const META_IN_NAME: u32 = 6;
+const META_OUT_NAME: u32 = 7;
+const NETWORK_HEADER: u32 = 1;
+const SOURCE: u32 = 12;
+const DESTINATION: u32 = 16;
+const SNAT: u32 = 0;
+const DROP: u32 = 0;
+const ACCEPT: u32 = 1;
+const NAME_LENGTH: usize = 16;
+
+/// The messages that make the table anew, all at once or not at all; and how many are confirmed.
+pub fn replace(interface: &str, own: Net) -> (Vec<u8>, usize) {
+    let table = || Attributes::new().text(TABLE_NAME, TABLE);
+    let inner = [
+        // There to be deleted, whether it was or not.
+        Message::new(NEW_TABLE, CREATE, &IPV4).with(table()),
+        Message::new(DEL_TABLE, 0, &IPV4).with(table()),
+        Message::new(NEW_TABLE, CREATE, &IPV4).with(table()),
+        chain("postrouting", "nat", POSTROUTING, 90),
+        chain("forward", "filter", FORWARD, -10),
+        rule("postrouting", keep_source(interface, own), &tags(interface, own)[0]),
+        rule("forward", no_further(interface, own), &tags(interface, own)[1]),
+    ];
+    (batch(&inner), inner.len())
+}
+
+/// The messages that remove the table; and how many are confirmed.
+pub fn remove() -> (Vec<u8>, usize) {
+    let table = || Attributes::new().text(TABLE_NAME, TABLE);
+    let inner = [
+        Message::new(NEW_TABLE, CREATE, &IPV4).with(table()),
+        Message::new(DEL_TABLE, 0, &IPV4).with(table()),
+    ];
+    (batch(&inner), inner.len())
+}
+
+/// The message that lets through to our containers what comes out of the mesh, before all other rules
+/// of iptables' chain, instead of the `old` ones; and how many are confirmed.
+pub fn open(interface: &str, own: Net, old: &[Rule]) -> (Vec<u8>, usize) {
+    let list = named(META_IN_NAME, interface).into_iter().chain(within(own, DESTINATION, EQUAL));
+    let counter = expression("counter", Attributes::new());
+    let rule = Attributes::new()
+        .text(RULE_TABLE, THEIRS.0)
+        .text(RULE_CHAIN, THEIRS.1)
+        .nest(RULE_EXPRESSIONS, together(list.chain([counter, verdict(ACCEPT)])))
+        .put(RULE_USERDATA, &userdata(&opening(interface, own)));
+    let mut inner: Vec<Message> = old.iter().map(delete).collect();
+    // Not behind those that are there.
+    inner.push(Message::new(NEW_RULE, CREATE, &IPV4).with(rule));
+    (batch(&inner), inner.len())
+}
+
+/// The messages that remove rules; and how many are confirmed.
+pub fn close(old: &[Rule]) -> (Vec<u8>, usize) {
+    let inner: Vec<Message> = old.iter().map(delete).collect();
+    (batch(&inner), inner.len())
+}
+
+/// The comment of the rule in iptables' chain.
+pub fn opening(interface: &str, own: Net) -> String {
+    format!("{}{own}", openings(interface))
+}
+
+/// What the comments of all such rules begin with, whatever the subnet was then.
+pub fn openings(interface: &str) -> String {
+    format!("fluke: {interface} to ")
+}
+
+/// Asks how iptables' chain ends.
+pub fn get_their_chain() -> Message {
+    let chain = Attributes::new().text(CHAIN_TABLE, THEIRS.0).text(CHAIN_NAME, THEIRS.1);
+    Message::new(GET_CHAIN, 0, &IPV4).with(chain)
+}
+
+/// Whether a chain keeps out what no rule lets in.
+pub fn is_closed(body: &[u8]) -> bool {
+    let policy = attributes(body, PART).find(|(kind, _)| *kind == CHAIN_POLICY);
+    policy.is_some_and(|(_, value)| value == DROP.to_be_bytes())
+}
+
+/// Asks for the rules of iptables' chain.
+pub fn get_their_rules() -> Message {
+    let chain = Attributes::new().text(RULE_TABLE, THEIRS.0).text(RULE_CHAIN, THEIRS.1);
+    Message::new(GET_RULE, 0, &IPV4).with(chain)
+}
+
+/// Asks for the rules of our table.
+pub fn get_rules() -> Message {
+    Message::new(GET_RULE, 0, &IPV4).with(Attributes::new().text(RULE_TABLE, TABLE))
+}
+
+/// A rule that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    table: String,
+    handle: Vec<u8>,
+    /// What somebody wrote beside it.
+    pub comment: String,
+}
+
+impl Rule {
+    /// Whether it is one of our table.
+    pub fn is_ours(&self) -> bool {
+        self.table == TABLE
+    }
+}
+
+/// Reads a rule.
+pub fn read_rule(body: &[u8]) -> Rule {
+    let mut rule = Rule { table: String::new(), handle: Vec::new(), comment: String::new() };
+    for (kind, value) in attributes(body, PART) {
+        match kind {
+            RULE_TABLE => rule.table = text(value),
+            RULE_HANDLE => rule.handle = value.to_vec(),
+            RULE_USERDATA if value.first() == Some(&COMMENT) => {
+                rule.comment = text(value.get(2..).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    rule
+}
+
+fn delete(rule: &Rule) -> Message {
+    let rule = Attributes::new()
+        .text(RULE_TABLE, THEIRS.0)
+        .text(RULE_CHAIN, THEIRS.1)
+        .put(RULE_HANDLE, &rule.handle);
+    Message::new(DEL_RULE, 0, &IPV4).with(rule)
+}
+
+/// What the rules' comments are: they name all that the rules depend on, so that a rule that says
+/// something else is another one.
+pub fn tags(interface: &str, own: Net) -> [String; 2] {
+    [format!("{own} by {interface}: source kept"), format!("from {interface}: to {own} only")]
+}
+
+fn keep_source(interface: &str, own: Net) -> Attributes {
+    let source = expression(
+        "nat",
+        Attributes::new()
+            .put(1, &SNAT.to_be_bytes())
+            .put(2, &u32::from(IPV4[0]).to_be_bytes())
+            .put(3, &REGISTER.to_be_bytes()),
+    );
+    let list = within(own, SOURCE, EQUAL);
+    let list = list.into_iter().chain(named(META_OUT_NAME, interface));
+    together(list.chain([load(SOURCE, 4), source]))
+}
+
+fn no_further(interface: &str, own: Net) -> Attributes {
+    let list = named(META_IN_NAME, interface).into_iter();
+    together(list.chain(within(own, DESTINATION, NOT_EQUAL)).chain([verdict(DROP)]))
+}
+
+fn verdict(code: u32) -> Attributes {
+    let verdict = Attributes::new().put(1, &code.to_be_bytes());
+    let immediate = Attributes::new()
+        .put(1, &VERDICT_REGISTER.to_be_bytes())
+        .nest(2, Attributes::new().nest(2, verdict));
+    expression("immediate", immediate)
+}
+
+/// Compares an address by the bytes of its network.
+fn within(net: Net, offset: u32, how: u32) -> [Attributes; 2] {
+    let length = usize::from(net.bits / 8);
+    [load(offset, length), compare(how, &net.address.octets()[..length])]
+}
+
+fn named(what: u32, interface: &str) -> [Attributes; 2] {
+    let meta = Attributes::new().put(2, &what.to_be_bytes()).put(1, &REGISTER.to_be_bytes());
+    let mut name = interface.as_bytes().to_vec();
+    name.resize(NAME_LENGTH, 0);
+    [expression("meta", meta), compare(EQUAL, &name)]
+}
+
+fn load(offset: u32, length: usize) -> Attributes {
+    let length = u32::try_from(length).unwrap_or(4);
+    let payload = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &NETWORK_HEADER.to_be_bytes())
+        .put(3, &offset.to_be_bytes())
+        .put(4, &length.to_be_bytes());
+    expression("payload", payload)
+}
+
+fn compare(how: u32, with: &[u8]) -> Attributes {
+    let compare = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &how.to_be_bytes())
+        .nest(3, Attributes::new().put(VALUE, with));
+    expression("cmp", compare)
+}
+
+fn expression(name: &str, data: Attributes) -> Attributes {
+    Attributes::new().text(NAME, name).nest(DATA, data)
+}
+
+fn together(expressions: impl Iterator<Item = Attributes>) -> Attributes {
+    expressions.fold(Attributes::new(), |all, each| all.nest(ELEMENT, each))
+}
+
+fn chain(name: &str, kind: &str, hook: u32, priority: i32) -> Message {
+    let hook = Attributes::new()
+        .put(HOOK_NUMBER, &hook.to_be_bytes())
+        .put(HOOK_PRIORITY, &priority.to_be_bytes());
+    let attributes = Attributes::new()
+        .text(CHAIN_TABLE, TABLE)
+        .text(CHAIN_NAME, name)
+        .nest(CHAIN_HOOK, hook)
+        .text(CHAIN_TYPE, kind);
+    Message::new(NEW_CHAIN, CREATE, &IPV4).with(attributes)
+}
+
+fn rule(chain: &str, expressions: Attributes, comment: &str) -> Message {
+    let attributes = Attributes::new()
+        .text(RULE_TABLE, TABLE)
+        .text(RULE_CHAIN, chain)
+        .nest(RULE_EXPRESSIONS, expressions)
+        .put(RULE_USERDATA, &userdata(comment));
+    Message::new(NEW_RULE, CREATE | APPEND, &IPV4).with(attributes)
+}
+
+fn userdata(comment: &str) -> Vec<u8> {
+    let mut userdata = vec![COMMENT, u8::try_from(comment.len() + 1).unwrap_or(u8::MAX)];
+    userdata.extend(comment.as_bytes());
+    userdata.push(0);
+    userdata
+}
+
+fn batch(inner: &[Message]) -> Vec<u8> {
+    let mut bytes = Message::new(BATCH_BEGIN, 0, &BATCH).bytes();
+    bytes.extend(inner.iter().cloned().flat_map(|message| message.acknowledged().bytes()));
+    bytes.extend(Message::new(BATCH_END, 0, &BATCH).bytes());
+    bytes
+}

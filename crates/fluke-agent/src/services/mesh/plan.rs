@@ -1,0 +1,339 @@
+//! What has to change so that an interface is what it should be. Pure.
+//!
+//! Changes are single: nothing that is as it should be is named in any of them, so that no tunnel is
+//! taken down for another's sake.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::id::{AgentName, Hash256};
+
+use super::attempts::Attempts;
+use super::device::{Device, PeerOrder, SeenPeer};
+use super::net::{Net, is_of_the_mesh};
+
+/// What WireGuard takes of 1500 bytes, over IPv6 as well.
+pub const MTU: u32 = 1420;
+/// Often enough for every NAT in between to remember.
+pub const KEEPALIVE: u16 = 25;
+
+/// What an interface should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of the key that it should have.
+    pub key: PublicKey,
+    /// Where it should listen.
+    pub port: u16,
+    /// Its only address.
+    pub address: Ipv4Addr,
+    /// Whom it should know.
+    pub peers: BTreeMap<PublicKey, WantedPeer>,
+    /// The comments of the rules that should be in force.
+    pub rules: Vec<String>,
+    /// Rows of the table that cannot be had, and why.
+    pub left_out: BTreeMap<AgentName, String>,
+}
+
+/// What an interface should know of a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedPeer {
+    /// Who it is.
+    pub name: AgentName,
+    /// Where it may be, best first.
+    pub endpoints: Vec<SocketAddr>,
+    /// Which networks are behind it.
+    pub allowed: BTreeSet<Net>,
+}
+
+impl WantedPeer {
+    /// Whoever can begin keeps it up; one that has no endpoint comes to us, and does so itself.
+    fn keepalive(&self) -> u16 {
+        if self.endpoints.is_empty() { 0 } else { KEEPALIVE }
+    }
+}
+
+/// What an interface is, and what is around it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// The interface; none: it is not there.
+    pub link: Option<SeenLink>,
+    /// What WireGuard has of it.
+    pub device: Device,
+    /// Whether the host forwards packets at all.
+    pub forwarding: bool,
+    /// The comments of the rules that are in force.
+    pub rules: Vec<String>,
+    /// Whether somebody else's rules keep out what comes to our containers.
+    pub shut: bool,
+}
+
+/// An interface as the kernel has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SeenLink {
+    /// Whether it may carry anything.
+    pub up: bool,
+    /// How long packets may be.
+    pub mtu: u32,
+    /// Its IPv4 addresses.
+    pub addresses: BTreeSet<Net>,
+    /// What it leads to, and as whom.
+    pub routes: BTreeMap<Net, Option<Ipv4Addr>>,
+}
+
+/// One thing to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Make the interface; without it there is nothing else.
+    Create,
+    /// Give it its key.
+    Key,
+    /// Have it listen.
+    Port(u16),
+    /// Set how long packets may be.
+    Mtu(u32),
+    /// Give it an address.
+    AddAddress(Net),
+    /// Bring it up.
+    Up,
+    /// Lead there no more.
+    RemoveRoute(Net),
+    /// Take an address away.
+    RemoveAddress(Net),
+    /// Tell it something of a peer.
+    Peer(PublicKey, PeerOrder),
+    /// Lead to a network.
+    AddRoute(Net),
+    /// Have the host forward packets.
+    Forwarding,
+    /// Put the rules in force.
+    Rules,
+    /// Let through what comes to our containers.
+    Open,
+}
+
+impl Wanted {
+    /// For a host with this key and port and subnet, among these peers.
+    ///
+    /// Two that claim the same networks would take them from each other without end: the first by
+    /// name has them, until the server has settled it.
+    pub fn new(
+        key: PublicKey,
+        port: u16,
+        own: Subnet,
+        table: &Peers,
+        rules: impl Into<Vec<String>>,
+    ) -> Self {
+        let mut peers: BTreeMap<PublicKey, WantedPeer> = BTreeMap::new();
+        let mut subnets = BTreeMap::from([(own, None)]);
+        let mut left_out = BTreeMap::new();
+        // The table may have this host, too.
+        for (name, peer) in table.0.iter().filter(|(_, peer)| peer.public_key != key) {
+            if let Some(first) = peers.get(&peer.public_key) {
+                let why = format!("has the key of {}: was one a copy of the other?", first.name);
+                left_out.insert(name.clone(), why);
+            } else if let Some(first) = subnets.get(&peer.subnet) {
+                let whose = first.map_or("this host", AgentName::as_str);
+                left_out.insert(name.clone(), format!("has the subnet of {whose}"));
+            } else {
+                subnets.insert(peer.subnet, Some(name));
+                let endpoints = peer.endpoints.iter().copied();
+                let wanted = WantedPeer {
+                    name: name.clone(),
+                    endpoints: endpoints.filter(|to| !is_of_the_mesh(to.ip())).collect(),
+                    allowed: [Net::of_host(peer.subnet), Net::of_containers(peer.subnet)].into(),
+                };
+                peers.insert(peer.public_key, wanted);
+            }
+        }
+        Self { key, port, address: own.host(), peers, rules: rules.into(), left_out }
+    }
+
+    /// Who a key belongs to, for people.
+    pub fn name_of(&self, key: &PublicKey) -> String {
+        self.peers.get(key).map_or_else(|| format!("with key {}", Key(key)), |p| p.name.to_string())
+    }
+
+    fn routes(&self) -> impl Iterator<Item = &Net> {
+        self.peers.values().flat_map(|peer| &peer.allowed)
+    }
+}
+
+/// All that has to be done, in order; nothing where all is well.
+pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let (mut device, mut link) = (&Device::default(), &SeenLink::default());
+    match &seen.link {
+        Some(there) => (device, link) = (&seen.device, there),
+        None => changes.push(Change::Create),
+    }
+    if !seen.forwarding {
+        changes.push(Change::Forwarding);
+    }
+    // Before anything can come in.
+    if seen.rules != wanted.rules {
+        changes.push(Change::Rules);
+    }
+    if seen.shut {
+        changes.push(Change::Open);
+    }
+    if device.key != Some(wanted.key) {
+        changes.push(Change::Key);
+    }
+    if device.port != wanted.port {
+        changes.push(Change::Port(wanted.port));
+    }
+    bring_up(wanted, link, &mut changes);
+    peers(wanted, device, attempts, &mut changes);
+    let missing = wanted.routes().filter(|to| !is_right(wanted, link, to));
+    changes.extend(missing.copied().map(Change::AddRoute));
+    changes
+}
+
+/// The interface itself. Routes that are not wanted go before addresses do, which would take routes
+/// with them.
+fn bring_up(wanted: &Wanted, link: &SeenLink, changes: &mut Vec<Change>) {
+    if link.mtu != MTU {
+        changes.push(Change::Mtu(MTU));
+    }
+    let own = Net { address: wanted.address, bits: 32 };
+    if !link.addresses.contains(&own) {
+        changes.push(Change::AddAddress(own));
+    }
+    if !link.up {
+        changes.push(Change::Up);
+    }
+    let right: BTreeSet<&Net> = wanted.routes().filter(|to| is_right(wanted, link, to)).collect();
+    let wrong = link.routes.keys().filter(|to| !right.contains(to));
+    changes.extend(wrong.copied().map(Change::RemoveRoute));
+    let others = link.addresses.iter().filter(|address| **address != own);
+    changes.extend(others.copied().map(Change::RemoveAddress));
+}
+
+fn is_right(wanted: &Wanted, link: &SeenLink, to: &Net) -> bool {
+    link.routes.get(to) == Some(&Some(wanted.address))
+}
+
+/// Peers, one by one: those that go first, as others may get their networks.
+fn peers(wanted: &Wanted, device: &Device, attempts: &Attempts, changes: &mut Vec<Change>) {
+    let gone = device.peers.keys().filter(|key| !wanted.peers.contains_key(key));
+    changes.extend(gone.map(|key| Change::Peer(*key, PeerOrder::Remove)));
+    for (key, peer) in &wanted.peers {
+        match device.peers.get(key) {
+            None => changes.push(Change::Peer(*key, add(peer))),
+            Some(has) => {
+                let orders = update(peer, has, attempts.has_changed(key, &peer.endpoints));
+                changes.extend(orders.map(|order| Change::Peer(*key, order)));
+            }
+        }
+    }
+}
+
+fn add(peer: &WantedPeer) -> PeerOrder {
+    PeerOrder::Add {
+        endpoint: peer.endpoints.first().copied(),
+        allowed: peer.allowed.clone(),
+        keepalive: peer.keepalive(),
+    }
+}
+
+/// Where a peer was heard last is known better by the interface than by any table, until the table
+/// has news.
+fn update(
+    peer: &WantedPeer,
+    has: &SeenPeer,
+    has_news: bool,
+) -> impl Iterator<Item = PeerOrder> + use<> {
+    let is_there = has.endpoint.is_some_and(|at| !has_news || peer.endpoints.contains(&at));
+    let endpoint = peer.endpoints.first().filter(|_| !is_there);
+    let allowed = has.allowed != peer.allowed || has.foreign;
+    let keepalive = has.keepalive != peer.keepalive();
+    [
+        endpoint.copied().map(PeerOrder::Endpoint),
+        allowed.then(|| PeerOrder::Allowed(peer.allowed.clone())),
+        keepalive.then(|| PeerOrder::Keepalive(peer.keepalive())),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The hash of the table that is in effect: that of `table` itself when all of it is, and nothing
+/// else.
+pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
+    let is_so = |name: &AgentName, key: &PublicKey| {
+        let peer = wanted.peers.get(key).filter(|peer| peer.name == *name);
+        match (peer, &seen.link) {
+            (Some(peer), Some(link)) => {
+                let has = seen.device.peers.get(key);
+                has.is_some_and(|has| has.allowed == peer.allowed && !has.foreign)
+                    && peer.allowed.iter().all(|to| is_right(wanted, link, to))
+            }
+            _ => false,
+        }
+    };
+    let rows = table.0.iter();
+    let rows =
+        rows.filter(|(name, row)| row.public_key == wanted.key || is_so(name, &row.public_key));
+    let rows = Peers::from(rows.map(|(name, row)| (name.clone(), row.clone())).collect::<Vec<_>>());
+    let strangers = seen.device.peers.keys().filter(|key| !wanted.peers.contains_key(key));
+    let strangers: Vec<u8> = strangers.flat_map(|key| key.0).collect();
+    match strangers.is_empty() {
+        true => rows.hash(),
+        false => Hash256::of(&[rows.hash().to_string().as_bytes(), &strangers].concat()),
+    }
+}
+
+/// A key, as people know it.
+struct Key<'a>(&'a PublicKey);
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use base64::Engine;
+        f.write_str(&base64::prelude::BASE64_STANDARD.encode(self.0.0))
+    }
+}
+
+impl Change {
+    /// What is not as it should be, in words.
+    pub fn drift(&self, wanted: &Wanted) -> String {
+        match self {
+            Self::Create => "the interface is not there".to_owned(),
+            Self::Key => "it has another key".to_owned(),
+            Self::Port(port) => format!("it does not listen at port {port}"),
+            Self::Mtu(mtu) => format!("its MTU is not {mtu}"),
+            Self::AddAddress(net) => format!("it has not the address {net}"),
+            Self::Up => "it is down".to_owned(),
+            Self::RemoveRoute(net) => format!("it leads to {net}, as nobody should"),
+            Self::RemoveAddress(net) => format!("it has the address {net} as well"),
+            Self::AddRoute(net) => format!("it does not lead to {net}"),
+            Self::Forwarding => "the host does not forward packets".to_owned(),
+            Self::Rules => format!("the rules of `{}` are others", super::RULES),
+            Self::Open => "iptables keeps the mesh from containers".to_owned(),
+            Self::Peer(key, order) => {
+                let name = wanted.name_of(key);
+                match order {
+                    PeerOrder::Add { .. } => format!("peer {name} is missing"),
+                    PeerOrder::Remove => format!("peer {name} should not be there"),
+                    PeerOrder::Endpoint(_) => format!("peer {name} is elsewhere"),
+                    PeerOrder::Allowed(_) => format!("peer {name} has other networks"),
+                    PeerOrder::Keepalive(_) => format!("peer {name} has another keepalive"),
+                }
+            }
+        }
+    }
+}
+
+/// Several changes in words, the first of them by name.
+pub fn drift(changes: &[Change], wanted: &Wanted) -> Option<String> {
+    const NAMED: usize = 4;
+    let mut words: Vec<String> = changes.iter().take(NAMED).map(|c| c.drift(wanted)).collect();
+    match changes.len().saturating_sub(NAMED) {
+        0 => {}
+        more => words.push(format!("and {more} more")),
+    }
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+#[cfg(test)]
+mod tests;

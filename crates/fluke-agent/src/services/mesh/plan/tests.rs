@@ -1,0 +1,350 @@
+use std::time::Duration;
+
+use fluke_model::directory::Peer;
+use proptest::prelude::*;
+
+use super::*;
+
+const OWN: PublicKey = PublicKey([255; 32]);
+const NOW: Duration = Duration::from_secs(1000);
+
+fn subnet(number: u16) -> Subnet {
+    Subnet::new(number).expect("a subnet")
+}
+
+fn name(text: &str) -> AgentName {
+    AgentName::new(text).expect("a name")
+}
+
+fn key(number: u8) -> PublicKey {
+    PublicKey([number; 32])
+}
+
+fn row(number: u8, endpoints: &[&str]) -> (AgentName, Peer) {
+    let endpoints = endpoints.iter().map(|to| to.parse().expect("an endpoint")).collect();
+    let peer = Peer { public_key: key(number), endpoints, subnet: subnet(number.into()) };
+    (name(&format!("h{number}")), peer)
+}
+
+fn wanted(rows: &[(AgentName, Peer)]) -> Wanted {
+    let rules = vec!["rules".to_owned()];
+    Wanted::new(OWN, 51820, subnet(100), &Peers::from(rows.to_vec()), rules)
+}
+
+/// What an interface does when it is told; the kernel's part and WireGuard's.
+fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
+    if *change == Change::Create {
+        seen.link = Some(SeenLink { mtu: 1420, ..SeenLink::default() });
+        seen.device = Device { port: 40000, ..Device::default() };
+        return;
+    }
+    match change {
+        Change::Forwarding => return seen.forwarding = true,
+        Change::Rules => return seen.rules.clone_from(&wanted.rules),
+        Change::Open => return seen.shut = false,
+        _ => {}
+    }
+    let link = seen.link.as_mut().expect("nothing can be told to an interface that is not there");
+    match change {
+        Change::Key => seen.device.key = Some(wanted.key),
+        Change::Port(port) => seen.device.port = *port,
+        Change::Mtu(mtu) => link.mtu = *mtu,
+        Change::Up => link.up = true,
+        Change::AddAddress(net) => assert!(link.addresses.insert(*net), "it had {net}"),
+        Change::RemoveAddress(net) => {
+            assert!(link.addresses.remove(net), "it had no {net}");
+            // Routes as from an address go with it.
+            link.routes.retain(|_, source| *source != Some(net.address));
+        }
+        Change::AddRoute(net) => {
+            assert!(link.up, "an interface that is down leads nowhere");
+            assert!(link.addresses.iter().any(|own| own.address == wanted.address));
+            assert!(link.routes.insert(*net, Some(wanted.address)).is_none(), "it led to {net}");
+        }
+        Change::RemoveRoute(net) => drop(link.routes.remove(net)),
+        Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
+        Change::Create | Change::Forwarding | Change::Rules | Change::Open => {}
+    }
+}
+
+fn tell_peer(device: &mut Device, key: &PublicKey, order: &PeerOrder) {
+    if let PeerOrder::Add { .. } = order {
+        assert!(!device.peers.contains_key(key), "added twice");
+        device.peers.insert(*key, SeenPeer::default());
+    }
+    if let PeerOrder::Add { allowed, .. } | PeerOrder::Allowed(allowed) = order {
+        // A network is behind one peer only: whoever was told last has it.
+        device
+            .peers
+            .values_mut()
+            .for_each(|peer| peer.allowed.retain(|net| !allowed.contains(net)));
+    }
+    let peer = device.peers.get_mut(key).expect("it is there");
+    match order {
+        PeerOrder::Add { endpoint, allowed, keepalive } => {
+            let allowed = allowed.clone();
+            let (endpoint, keepalive) = (*endpoint, *keepalive);
+            *peer = SeenPeer { endpoint, allowed, keepalive, ..SeenPeer::default() };
+        }
+        PeerOrder::Endpoint(to) => peer.endpoint = Some(*to),
+        PeerOrder::Allowed(nets) => (peer.allowed, peer.foreign) = (nets.clone(), false),
+        PeerOrder::Keepalive(seconds) => peer.keepalive = *seconds,
+        PeerOrder::Remove => drop(device.peers.remove(key)),
+    }
+}
+
+/// Makes `seen` as wanted, and tells what was done.
+fn settle(seen: &mut Seen, wanted: &Wanted, attempts: &mut Attempts) -> Vec<Change> {
+    let changes = plan(wanted, seen, attempts);
+    for change in &changes {
+        tell(seen, change, wanted);
+        attempts.made(change, wanted, NOW);
+    }
+    attempts.seen(wanted, NOW);
+    changes
+}
+
+fn settled(rows: &[(AgentName, Peer)]) -> (Seen, Attempts) {
+    let (mut seen, mut attempts) = (Seen::default(), Attempts::default());
+    settle(&mut seen, &wanted(rows), &mut attempts);
+    (seen, attempts)
+}
+
+fn any_endpoint() -> impl Strategy<Value = SocketAddr> {
+    (0_u8..4, 1_u16..4).prop_map(|(last, port)| SocketAddr::from(([192, 0, 2, last], port)))
+}
+
+/// Few keys and few subnets, so that they clash.
+fn any_table() -> impl Strategy<Value = Peers> {
+    let peer = (1_u8..6, 1_u16..6, proptest::collection::vec(any_endpoint(), 0..3));
+    let peer = peer.prop_map(|(number, subnet, endpoints)| Peer {
+        public_key: if number == 5 { OWN } else { key(number) },
+        endpoints,
+        subnet: super::tests::subnet(subnet),
+    });
+    let row = ("[a-e]", peer).prop_map(|(letter, peer)| (name(&letter), peer));
+    proptest::collection::vec(row, 0..6).prop_map(Peers::from)
+}
+
+fn any_net() -> impl Strategy<Value = Net> {
+    prop_oneof![
+        (1_u16..6).prop_map(|number| Net::of_host(subnet(number))),
+        (1_u16..6).prop_map(|number| Net::of_containers(subnet(number))),
+        any::<u8>().prop_map(|last| Net { address: Ipv4Addr::new(172, 16, 0, last), bits: 32 }),
+    ]
+}
+
+fn any_link() -> impl Strategy<Value = SeenLink> {
+    let nets = || proptest::collection::btree_set(any_net(), 0..4);
+    (any::<bool>(), 1418_u32..1422, nets(), nets()).prop_map(|(up, mtu, addresses, to)| {
+        let source = addresses.first().map(|net| net.address);
+        // What is down leads nowhere.
+        let routes = to.into_iter().filter(|_| up).map(|net| (net, source)).collect();
+        SeenLink { up, mtu, addresses, routes }
+    })
+}
+
+fn any_seen() -> impl Strategy<Value = Seen> {
+    let peer = (proptest::option::of(any_endpoint()), any_net(), any::<bool>(), 0_u16..2);
+    let peers = proptest::collection::btree_map((1_u8..7).prop_map(key), peer, 0..4);
+    let link = proptest::option::of(any_link());
+    (link, peers, any::<[bool; 3]>()).prop_map(|(link, peers, [forwarding, shut, ours])| {
+        let mut device = Device { key: ours.then_some(OWN), port: 51820, ..Device::default() };
+        for (key, (endpoint, net, foreign, often)) in peers {
+            let taken = device.peers.values().any(|peer| peer.allowed.contains(&net));
+            let allowed = (!taken).then_some(net).into_iter().collect();
+            let keepalive = often * KEEPALIVE;
+            let peer = SeenPeer { endpoint, allowed, foreign, keepalive, silence: None };
+            device.peers.insert(key, peer);
+        }
+        if link.is_none() {
+            device = Device::default();
+        }
+        Seen { link, device, forwarding, shut, rules: Vec::new() }
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_there_is_becomes_what_is_wanted(seen in any_seen(), table in any_table()) {
+        let wanted = Wanted::new(OWN, 51820, subnet(100), &table, vec!["rules".to_owned()]);
+        let (mut now, mut attempts) = (seen.clone(), Attempts::default());
+        let changes = settle(&mut now, &wanted, &mut attempts);
+        prop_assert_eq!(plan(&wanted, &now, &attempts), vec![], "once is enough");
+
+        let link = now.link.as_ref().expect("made");
+        prop_assert!(link.up && link.mtu == MTU && now.forwarding && !now.shut && now.rules == wanted.rules);
+        let own = Net { address: wanted.address, bits: 32 };
+        prop_assert_eq!(&link.addresses, &BTreeSet::from([own]));
+        prop_assert_eq!((now.device.key, now.device.port), (Some(OWN), 51820));
+        prop_assert!(now.device.peers.keys().eq(wanted.peers.keys()));
+        for (key, peer) in &wanted.peers {
+            let has = &now.device.peers[key];
+            prop_assert_eq!(&has.allowed, &peer.allowed);
+            prop_assert_eq!(has.endpoint.is_none(), peer.endpoints.is_empty() && has.endpoint.is_none());
+            prop_assert!(peer.allowed.iter().all(|net| link.routes.contains_key(net)));
+        }
+        prop_assert_eq!(link.routes.len(), 2 * wanted.peers.len());
+        let all = in_effect(&table, &wanted, &now) == table.hash();
+        prop_assert_eq!(all, wanted.left_out.is_empty());
+        // What was as it should be is named in no change.
+        for (key, has) in &seen.device.peers {
+            let is_right = wanted.peers.get(key).is_some_and(|peer| {
+                let is_placed = has.endpoint.is_some() || peer.endpoints.is_empty();
+                is_placed && has.allowed == peer.allowed && !has.foreign && has.keepalive == peer.keepalive()
+            });
+            let is_touched = changes.iter().any(|c| matches!(c, Change::Peer(of, _) if of == key));
+            prop_assert!(!(is_right && is_touched), "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_changes_touches_only_those_whose_rows_changed(
+        one in any_table(), other in any_table(),
+    ) {
+        let of = |table: &Peers| Wanted::new(OWN, 51820, subnet(100), table, vec![]);
+        let (before, after) = (of(&one), of(&other));
+        let (mut seen, mut attempts) = (Seen::default(), Attempts::default());
+        settle(&mut seen, &before, &mut attempts);
+        for change in settle(&mut seen, &after, &mut attempts) {
+            if let Change::Peer(key, _) = change {
+                prop_assert_ne!(before.peers.get(&key), after.peers.get(&key));
+            } else {
+                prop_assert!(matches!(change, Change::AddRoute(_) | Change::RemoveRoute(_)));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_somebody_undoes_is_named_and_put_right() {
+    let rows = [row(1, &["192.0.2.1:51820"]), row(2, &[])];
+    let wanted = wanted(&rows);
+    type Undo = fn(&mut Seen);
+    fn link(seen: &mut Seen) -> &mut SeenLink {
+        seen.link.as_mut().expect("it is there")
+    }
+    let undone: [(Undo, &str); 12] = [
+        (|seen| (seen.link, seen.device) = Default::default(), "the interface is not there"),
+        (
+            |seen| (link(seen).up, link(seen).routes) = Default::default(),
+            "it is down; it does not lead to 10.100.0.1/32; it does not lead to 10.200.1.0/24",
+        ),
+        (|seen| link(seen).mtu = 1500, "its MTU is not 1420"),
+        (|seen| link(seen).addresses.clear(), "it has not the address 10.100.0.100/32"),
+        (
+            |seen| assert!(link(seen).routes.remove(&Net::of_containers(subnet(2))).is_some()),
+            "it does not lead to 10.200.2.0/24",
+        ),
+        (|seen| drop(seen.device.peers.remove(&key(1))), "peer h1 is missing"),
+        (
+            |seen| drop(seen.device.peers.insert(key(9), SeenPeer::default())),
+            "peer with key CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk= should not be there",
+        ),
+        (
+            |seen| seen.device.peers.get_mut(&key(1)).expect("there").allowed.clear(),
+            "peer h1 has other networks",
+        ),
+        (|seen| seen.device.key = None, "it has another key"),
+        (|seen| seen.forwarding = false, "the host does not forward packets"),
+        (|seen| seen.shut = true, "iptables keeps the mesh from containers"),
+        (|seen| seen.rules.clear(), "the rules of `fluke-mesh` are others"),
+    ];
+    for (undo, words) in undone {
+        let (mut seen, mut attempts) = settled(&rows);
+        assert_eq!(drift(&plan(&wanted, &seen, &attempts), &wanted), None);
+        undo(&mut seen);
+        let said = drift(&plan(&wanted, &seen, &attempts), &wanted).expect("it is drift");
+        assert!(said.starts_with(words), "{said}");
+        settle(&mut seen, &wanted, &mut attempts);
+        assert_eq!(drift(&plan(&wanted, &seen, &attempts), &wanted), None);
+    }
+}
+
+#[test]
+fn where_a_peer_was_heard_stays_until_the_table_has_news() {
+    let first = [row(1, &["192.0.2.1:51820"])];
+    let (mut seen, mut attempts) = settled(&first);
+    let roamed = "198.51.100.7:4711".parse().ok();
+    seen.device.peers.get_mut(&key(1)).expect("there").endpoint = roamed;
+    assert_eq!(plan(&wanted(&first), &seen, &attempts), vec![]);
+    // An agent that starts anew knows nothing of before.
+    assert_eq!(plan(&wanted(&first), &seen, &Attempts::default()), vec![]);
+
+    let moved = [row(1, &["192.0.2.9:51820"])];
+    let changes = settle(&mut seen, &wanted(&moved), &mut attempts);
+    let there = "192.0.2.9:51820".parse().expect("an endpoint");
+    assert_eq!(changes, vec![Change::Peer(key(1), PeerOrder::Endpoint(there))]);
+
+    // News that name where it is already are none.
+    let more = [row(1, &["192.0.2.1:51820", "192.0.2.9:51820"])];
+    assert_eq!(settle(&mut seen, &wanted(&more), &mut attempts), vec![]);
+}
+
+#[test]
+fn a_silent_peer_is_tried_at_each_of_its_endpoints_in_turn() {
+    let ends = ["192.0.2.1:1", "192.0.2.2:2", "192.0.2.3:3"];
+    let rows = [row(1, &ends)];
+    let (mut seen, mut attempts) = settled(&rows);
+    let wanted = wanted(&rows);
+    assert_eq!(attempts.next(&wanted, &seen.device, NOW), vec![], "it has its time");
+    let mut now = NOW;
+    for expected in [ends[1], ends[2], ends[0], ends[1]] {
+        now += Duration::from_secs(20);
+        let next = attempts.next(&wanted, &seen.device, now);
+        let to = expected.parse().expect("an endpoint");
+        assert_eq!(next, vec![Change::Peer(key(1), PeerOrder::Endpoint(to))]);
+        tell(&mut seen, &next[0], &wanted);
+        attempts.made(&next[0], &wanted, now);
+        assert_eq!(plan(&wanted, &seen, &attempts), vec![], "and it is no drift");
+    }
+    seen.device.peers.get_mut(&key(1)).expect("there").silence = Some(Duration::from_secs(100));
+    assert_eq!(attempts.next(&wanted, &seen.device, now * 2), vec![], "it was heard");
+}
+
+#[test]
+fn those_who_claim_the_same_are_left_out_and_named() {
+    let mut copy = row(1, &[]);
+    copy.0 = name("h1-copy");
+    copy.1.subnet = subnet(7);
+    let mut twin = row(8, &[]);
+    twin.1.subnet = subnet(1);
+    let mut like_us = row(9, &[]);
+    like_us.1.subnet = subnet(100);
+    let wanted = wanted(&[row(1, &[]), copy, twin, like_us]);
+    assert_eq!(wanted.peers.len(), 1);
+    let words: Vec<String> =
+        wanted.left_out.iter().map(|(name, why)| format!("{name} {why}")).collect();
+    assert_eq!(
+        words,
+        [
+            "h1-copy has the key of h1: was one a copy of the other?",
+            "h8 has the subnet of h1",
+            "h9 has the subnet of this host"
+        ]
+    );
+}
+
+#[test]
+fn a_tunnel_never_leads_through_itself() {
+    let rows = [row(1, &["10.100.0.1:51820", "10.200.1.1:51820", "10.99.0.11:51820"])];
+    let there = "10.99.0.11:51820".parse().expect("an endpoint");
+    assert_eq!(wanted(&rows).peers[&key(1)].endpoints, vec![there]);
+}
+
+#[test]
+fn a_peer_that_comes_to_us_keeps_the_tunnel_up_itself() {
+    let (seen, _) = settled(&[row(1, &[]), row(2, &["192.0.2.1:1"])]);
+    let keepalive = |number| seen.device.peers[&key(number)].keepalive;
+    assert_eq!((keepalive(1), keepalive(2)), (0, 25));
+}
+
+#[test]
+fn another_subnet_of_our_own_leaves_tunnels_alone() {
+    let rows = [row(1, &["192.0.2.1:1"])];
+    let (mut seen, mut attempts) = settled(&rows);
+    let moved = Wanted::new(OWN, 51820, subnet(101), &Peers::from(rows.to_vec()), ["rules".into()]);
+    let changes = settle(&mut seen, &moved, &mut attempts);
+    assert!(!changes.iter().any(|change| matches!(change, Change::Peer(..))), "{changes:?}");
+    assert_eq!(plan(&moved, &seen, &attempts), vec![]);
+}

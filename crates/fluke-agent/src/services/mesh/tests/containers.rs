@@ -1,0 +1,160 @@
+//! Containers of different hosts, on bridges that Netavark makes with all its rules.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+
+use super::hosts::{DEADLINE, Host, Place, World, skip, table};
+
+const PORT: u16 = 7000;
+
+/// The network of a container, and no more of it than that.
+struct Container {
+    place: Place,
+    address: Ipv4Addr,
+}
+
+impl Container {
+    fn on(host: &Host, netavark: &std::path::Path) -> Self {
+        let place = Place::new(None);
+        let (number, address) = (host.number, host.subnet().address(5));
+        let id = format!("{number:064}");
+        let config = serde_json::json!({
+            "container_id": id,
+            "container_name": "web-0",
+            "networks": { "fluke": { "static_ips": [address], "interface_name": "eth0" } },
+            "network_info": { "fluke": {
+                "name": "fluke", "id": id, "driver": "bridge", "network_interface": "containers0",
+                "created": "2026-01-01T00:00:00Z", "ipv6_enabled": false, "internal": false,
+                "dns_enabled": false, "ipam_options": { "driver": "host-local" },
+                "subnets": [{
+                    "subnet": format!("{}/24", host.subnet().network()),
+                    "gateway": host.subnet().gateway(),
+                }],
+            } },
+        });
+        let dir = tempfile::tempdir().expect("a directory");
+        let input = dir.path().join("input.json");
+        std::fs::write(&input, config.to_string()).expect("room");
+        host.sh(&format!(
+            "{} --config {} setup /proc/{}/ns/net <{}",
+            netavark.display(),
+            dir.path().display(),
+            place.thread,
+            input.display()
+        ));
+        Self { place, address }
+    }
+
+    /// Whom `other` sees when this one comes.
+    fn is_seen_as(&self, other: &Container) -> Ipv4Addr {
+        let address = other.address;
+        let listener = other.place.does(move |_| {
+            Box::pin(async move { TcpListener::bind((address, PORT)).expect("a port") })
+        });
+        let serves = std::thread::spawn(move || {
+            let (mut stream, from) = listener.accept().expect("somebody comes");
+            // More than fits into one packet, there and back.
+            let mut all = vec![0; LONG];
+            stream.read_exact(&mut all).expect("all of it");
+            stream.write_all(&all).expect("it listens");
+            from.ip()
+        });
+        self.place.does(move |_| {
+            Box::pin(async move {
+                let to = (address, PORT).into();
+                let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("a way there");
+                let sent = vec![7; LONG];
+                stream.write_all(&sent).expect("it listens");
+                let mut back = vec![0; LONG];
+                stream.read_exact(&mut back).expect("all of it");
+                assert!(back == sent);
+            })
+        });
+        match serves.join().expect("served") {
+            std::net::IpAddr::V4(from) => from,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+const LONG: usize = 100_000;
+
+fn netavark() -> Option<PathBuf> {
+    let usual = ["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"].map(PathBuf::from);
+    let found = usual.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        skip("needs netavark");
+    }
+    found
+}
+
+#[test]
+fn containers_of_two_hosts_see_each_other_as_they_are() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    // On one host the mesh is first, on the other the bridge with its rules.
+    let there = Container::on(&two, &netavark);
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    let here = Container::on(&one, &netavark);
+    one.reaches(&two);
+    let rules = one.sh("iptables-save -t nat");
+    assert!(rules.contains("MASQUERADE"), "there would be nothing to keep out of the way: {rules}");
+    assert_eq!(here.is_seen_as(&there), here.address);
+    assert_eq!(there.is_seen_as(&here), there.address);
+    assert_eq!(one.drift(&table), None, "bridges are none of ours");
+}
+
+/// As Docker and ufw leave it.
+#[test]
+fn a_chain_that_is_closed_is_opened_for_containers_and_for_nothing_else() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let (here, there) = (Container::on(&one, &netavark), Container::on(&two, &netavark));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    two.sh("iptables -P FORWARD DROP");
+    let drift = two.drift(&table);
+    assert_eq!(drift.as_deref(), Some("iptables keeps the mesh from containers"));
+    two.joins(&table);
+    assert_eq!(here.is_seen_as(&there), here.address);
+    // iptables knows it for one of its own.
+    let rules = two.sh("iptables-save -t filter");
+    assert!(rules.contains("-i MESH".replace("MESH", &two.interface).as_str()), "{rules}");
+    two.sh("iptables -F FORWARD");
+    assert!(two.drift(&table).is_some());
+    two.joins(&table);
+    two.does(|mesh| Box::pin(async { mesh.leave().await.expect("gone") }));
+    let rules = two.sh("iptables-save -t filter");
+    assert!(!rules.contains(&two.interface), "{rules}");
+}
+
+#[test]
+fn the_mesh_is_no_way_into_the_networks_behind_a_host() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let behind = Place::new(None);
+    one.sh(&format!(
+        "ip link add lan type veth peer name eth0 netns {} && ip link set lan up && \
+         ip address add 198.51.100.1/24 dev lan",
+        behind.thread
+    ));
+    behind.sh("ip link set eth0 up && ip address add 198.51.100.2/24 dev eth0 && \
+         ip route add default via 198.51.100.1");
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    // A host that somebody has taken over wants more than it was given.
+    two.sh("wg set MESH peer $(wg show MESH peers) \
+         allowed-ips 10.100.0.1/32,10.200.1.0/24,198.51.100.0/24 && \
+         ip route add 198.51.100.0/24 dev MESH");
+    let ping = "ping -q -c 3 -i 0.2 -W 1 198.51.100.2";
+    assert!(!two.place.try_sh(ping).status.success(), "it got through");
+    one.sh("nft delete table ip fluke-mesh");
+    assert!(two.place.try_sh(ping).status.success(), "it would have got through without the rule");
+}

@@ -1,0 +1,273 @@
+//! Hosts that reach each other, whatever somebody does to their interfaces.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fluke_model::directory::Peers;
+
+use super::hosts::{DEADLINE, Host, World, table};
+
+#[test]
+fn two_hosts_reach_each_other() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let row = one.row();
+    assert_eq!(row.1.endpoints, vec!["192.0.2.1:51820".parse().expect("an endpoint")]);
+    // Each is told of all, itself included.
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    two.reaches(&one);
+    let link = one.sh("ip -details link show MESH");
+    assert!(link.contains("mtu 1420") && link.contains("UP"), "{link}");
+    assert!(one.sh("ip route").contains("10.200.2.0/24 dev"));
+    assert_eq!(one.sh("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+}
+
+#[test]
+fn a_peer_that_comes_and_goes_costs_the_others_nothing() {
+    let Some(world) = World::new() else { return };
+    let (one, two, three) = (world.host(1), world.host(2), world.host(3));
+    let both = table(&[&one, &two]);
+    let all = table(&[&one, &two, &three]);
+    one.joins(&both);
+    two.joins(&both);
+    one.reaches(&two);
+    let handshakes = || one.sh("wg show MESH latest-handshakes");
+    let before = handshakes();
+
+    let echo = Echo::between(&one, &two);
+    echo.goes_on();
+    for host in [&one, &two, &three] {
+        host.joins(&all);
+    }
+    three.reaches(&one);
+    three.reaches(&two);
+    echo.goes_on();
+    for host in [&one, &two] {
+        host.joins(&both);
+    }
+    echo.goes_on();
+    assert_eq!(echo.lost(), 0);
+    assert_eq!(handshakes(), before, "it is the same tunnel all the while");
+}
+
+#[test]
+fn what_somebody_does_to_the_interface_is_seen_and_put_right() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    let undone = [
+        ("ip link set MESH down", "it is down"),
+        ("ip link delete MESH", "the interface is not there"),
+        ("ip address delete 10.100.0.1/32 dev MESH", "it has not the address 10.100.0.1/32"),
+        ("ip address add 172.16.0.1/24 dev MESH", "it leads to 172.16.0.0/24, as nobody should"),
+        ("ip route delete 10.200.2.0/24", "it does not lead to 10.200.2.0/24"),
+        ("ip link set MESH mtu 1300", "its MTU is not 1420"),
+        ("wg set MESH peer $(wg show MESH peers) remove", "peer h2 is missing"),
+        ("wg set MESH peer $(wg genkey | wg pubkey) allowed-ips 10.9.9.9/32", "peer with key"),
+        (
+            "wg set MESH peer $(wg show MESH peers) allowed-ips fd00::/64",
+            "peer h2 has other networks",
+        ),
+        ("wg set MESH listen-port 4711", "it does not listen at port 51820"),
+        ("nft delete table ip fluke-mesh", "the rules of `fluke-mesh` are others"),
+        ("nft flush chain ip fluke-mesh forward", "the rules of `fluke-mesh` are others"),
+        ("echo 0 >/proc/sys/net/ipv4/ip_forward", "the host does not forward packets"),
+    ];
+    for (command, words) in undone {
+        one.sh(command);
+        let drift = one.drift(&table).unwrap_or_default();
+        assert!(drift.starts_with(words), "{command}: {drift}");
+        one.joins(&table);
+        one.reaches(&two);
+    }
+}
+
+#[test]
+fn the_end_of_the_program_is_heard_of_and_put_right() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.does(|mesh| {
+        Box::pin(async {
+            let quiet = tokio::time::timeout(Duration::from_millis(50), mesh.changed()).await;
+            assert!(quiet.is_err(), "what we did ourselves is no news");
+        })
+    });
+    // Its interface is named in its arguments, and is this test's own. The kernel's has no program.
+    let end = "kill -9 $(pgrep -xf '/[^ ]*/wireguard-go MESH')";
+    let by_kernel = one.sh("ip -details link show MESH").contains("wireguard");
+    one.sh(if by_kernel { "ip link delete MESH" } else { end });
+    one.does(|mesh| Box::pin(mesh.changed()));
+    assert!(one.drift(&table).is_some());
+    one.joins(&table);
+    one.reaches(&two);
+}
+
+#[test]
+fn a_host_that_gets_another_address_is_heard_of() {
+    let Some(world) = World::new() else { return };
+    let one = world.host(1);
+    one.joins(&Peers::default());
+    one.sh("ip address add 198.51.100.1/24 dev eth0");
+    one.does(|mesh| Box::pin(mesh.changed()));
+    let endpoints = one.row().1.endpoints;
+    assert_eq!(endpoints.len(), 2, "{endpoints:?}");
+}
+
+#[test]
+fn an_agent_that_starts_anew_leaves_tunnels_as_they_are() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    let before = one.sh("wg show MESH dump | cut -f 1-5");
+    one.does(|mesh| {
+        Box::pin(async {
+            let again = crate::services::mesh::Mesh::open(mesh.setup.clone()).expect("a mesh");
+            drop(std::mem::replace(mesh, again));
+        })
+    });
+    assert_eq!(one.drift(&table), None);
+    one.joins(&table);
+    assert_eq!(one.sh("wg show MESH dump | cut -f 1-5"), before);
+}
+
+#[test]
+fn an_interface_of_somebody_else_is_left_alone() {
+    let Some(world) = World::new() else { return };
+    let one = world.host(1);
+    one.sh("ip link add name MESH type bridge");
+    let own = one.subnet();
+    let refused = one.does(move |mesh| {
+        Box::pin(async move { mesh.apply(own, &Peers::default()).await.map_err(|e| e.to_string()) })
+    });
+    let words = refused.expect_err("it is not ours");
+    assert!(words.contains("is no WireGuard interface (`bridge`)"), "{words}");
+    assert!(one.sh("ip -details link show MESH").contains("bridge"));
+}
+
+#[test]
+fn a_network_that_leads_elsewhere_already_is_named_and_the_rest_is_done() {
+    let Some(world) = World::new() else { return };
+    let (one, two, three) = (world.host(1), world.host(2), world.host(3));
+    let table = table(&[&one, &two, &three]);
+    two.joins(&table);
+    three.joins(&table);
+    one.sh("ip route add 10.200.2.0/24 via 192.0.2.77");
+    let (own, wanted) = (one.subnet(), table.clone());
+    let applied = one.does(move |mesh| {
+        Box::pin(async move { mesh.apply(own, &wanted).await.map_err(|e| e.to_string()) })
+    });
+    let words = applied.expect_err("it is somebody's");
+    assert!(words.contains("it does not lead to 10.200.2.0/24: File exists"), "{words}");
+    one.reaches(&three);
+    one.reaches(&two);
+    assert!(one.sh("ip route").contains("10.200.2.0/24 via 192.0.2.77"), "left as it was");
+    one.sh("ip route delete 10.200.2.0/24 via 192.0.2.77");
+    one.joins(&table);
+}
+
+#[test]
+fn a_host_that_leaves_takes_everything_with_it_but_its_key() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    one.joins(&table(&[&one, &two]));
+    let key = one.row().1.public_key;
+    one.does(|mesh| Box::pin(async { mesh.leave().await.expect("gone") }));
+    one.does(|mesh| Box::pin(async { mesh.leave().await.expect("and stays so") }));
+    assert_eq!(one.sh("nft list tables"), "");
+    assert!(!one.sh("ip link").contains(&one.interface));
+    assert_eq!(one.row().1.public_key, key);
+    let path = one.does(|mesh| Box::pin(async { mesh.setup.key.clone() }));
+    let mode = std::fs::metadata(path).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Datagrams that go one way and come back, one after the other.
+struct Echo {
+    answered: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Echo {
+    const PORT: u16 = 7007;
+
+    fn between(one: &Host, two: &Host) -> Self {
+        let (from, to) = (one.subnet().host(), two.subnet().host());
+        let bound = |address: std::net::Ipv4Addr, port: u16| {
+            move |_: &mut crate::services::mesh::Mesh| {
+                let socket = std::net::UdpSocket::bind((address, port)).expect("a socket");
+                socket.set_read_timeout(Some(Duration::from_secs(2))).expect("possible");
+                socket
+            }
+        };
+        // A socket stays in the network that it was made in, whoever uses it.
+        let (asks, answers) = (bound(from, 0), bound(to, Self::PORT));
+        let asks = one.does(move |mesh| Box::pin(async move { asks(mesh) }));
+        let answers = two.does(move |mesh| Box::pin(async move { answers(mesh) }));
+        let (answered, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let ends = Arc::new(AtomicBool::new(false));
+        let stop = ends.clone();
+        let echo = std::thread::spawn(move || {
+            let mut buffer = [0; 1200];
+            while !stop.load(Ordering::Relaxed) {
+                if let Ok((length, from)) = answers.recv_from(&mut buffer) {
+                    let _ = answers.send_to(&buffer[..length], from);
+                }
+            }
+        });
+        let (stop, good, bad) = (ends.clone(), answered.clone(), lost.clone());
+        let ask = std::thread::spawn(move || {
+            let (mut sent, mut buffer) = ([0; 1200], [0; 1200]);
+            for number in 0_u64.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                sent[..8].copy_from_slice(&number.to_be_bytes());
+                let asked =
+                    asks.send_to(&sent, (to, Self::PORT)).and_then(|_| asks.recv(&mut buffer));
+                match asked {
+                    Ok(_) if buffer == sent => good.fetch_add(1, Ordering::Relaxed),
+                    _ => bad.fetch_add(1, Ordering::Relaxed),
+                };
+            }
+        });
+        Self { answered, lost, ends, threads: vec![echo, ask] }
+    }
+
+    /// Waits for a hundred more answers.
+    fn goes_on(&self) {
+        let (from, began) = (self.answered.load(Ordering::Relaxed), Instant::now());
+        while self.answered.load(Ordering::Relaxed) < from + 100 {
+            assert!(began.elapsed() < DEADLINE, "nothing comes back");
+            std::thread::yield_now();
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+use std::collections::BTreeSet;
+
+use fluke_model::directory::{Routes, Subnet};
+
+use super::super::compile::compile;
+use super::super::settings::Settings;
+use super::*;
+
+fn plan(folder: &Path) -> Plan {
+    let settings = Settings::new(folder.into(), Subnet::new(1).expect("a subnet"));
+    compile(&Routes::default(), &settings, Vec::new(), &BTreeSet::new())
+}
+
+#[test]
+fn what_is_written_is_so_and_anything_else_is_seen_and_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, plan) = (folder.path(), plan(folder.path()));
+    assert!(!is_written(folder, &plan).expect("readable"));
+    write(folder, &plan).expect("room");
+    assert!(is_written(folder, &plan).expect("readable"));
+    let dynamic = dynamic_folder(folder);
+    let tamperings: [(&str, fn(&Path) -> io::Result<()>); 3] = [
+        ("routes.yaml", |path| std::fs::write(path, "")),
+        ("other.yaml", |path| std::fs::write(path, "http: {}")),
+        ("folder", |path| std::fs::create_dir(path)),
+    ];
+    for (name, tamper) in tamperings {
+        tamper(&dynamic.join(name)).expect("room");
+        assert!(!is_written(folder, &plan).expect("readable"), "{name}");
+        write(folder, &plan).expect("room");
+        assert!(is_written(folder, &plan).expect("readable"), "{name}");
+    }
+}
+
+#[test]
+fn what_is_so_already_is_not_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, plan) = (folder.path(), plan(folder.path()));
+    write(folder, &plan).expect("room");
+    let routes = dynamic_folder(folder).join(ROUTES);
+    let number =
+        || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&routes).expect("there"));
+    let before = number();
+    write(folder, &plan).expect("room");
+    assert_eq!(number(), before);
+}
+
+#[test]
+fn only_what_processes_of_the_past_have_read_is_forgotten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, plan) = (folder.path(), plan(folder.path()));
+    write(folder, &plan).expect("room");
+    for name in ["traefik-0123456789ab.yaml", "acme.json", "access.log"] {
+        std::fs::write(folder.join(name), "").expect("room");
+    }
+    forget_all_but(folder, &plan.fixed.generation).expect("possible");
+    assert!(is_written(folder, &plan).expect("readable"));
+    assert!(folder.join("acme.json").exists() && folder.join("access.log").exists());
+    assert!(!folder.join("traefik-0123456789ab.yaml").exists());
+}

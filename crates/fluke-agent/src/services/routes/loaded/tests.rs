@@ -1,0 +1,84 @@
+use super::super::config::{Server, Share};
+use super::*;
+
+/// As Traefik 3.7 says it, with what it has by itself.
+const ANSWER: &str = r#"{
+  "routers": {
+    "api@internal": { "entryPoints": ["traefik"], "service": "api@internal",
+      "rule": "PathPrefix(`/api`)", "priority": 9223372036854775806, "status": "enabled" },
+    "web.http@file": { "entryPoints": ["websecure"], "service": "web.http",
+      "rule": "Host(`shop.example.com`)", "priority": 25, "tls": { "certResolver": "acme" },
+      "observability": { "accessLogs": true }, "status": "enabled", "using": ["websecure"] }
+  },
+  "services": {
+    "noop@internal": { "status": "enabled" },
+    "fluke-abc@file": { "loadBalancer": { "strategy": "wrr", "passHostHeader": true }, "status": "enabled" },
+    "web.http@file": { "loadBalancer": { "strategy": "wrr", "servers": [
+        { "url": "http://10.200.1.7:3000", "weight": 5 }, { "url": "http://10.200.2.7:3000", "weight": 1 } ] },
+      "status": "enabled", "serverStatus": { "http://10.200.1.7:3000": "UP" } }
+  },
+  "tcpRouters": {
+    "db.sql@file": { "entryPoints": ["tcp-5432"], "service": "db.sql", "rule": "HostSNI(`*`)",
+      "error": ["entryPoint \"tcp-5432\" doesn't exist"], "status": "disabled" }
+  },
+  "tcpServices": {
+    "db.sql@file": { "weighted": { "services": [
+        { "name": "db.sql.local", "weight": 5 }, { "name": "db.sql.remote", "weight": 1 } ] }, "status": "enabled" },
+    "db.sql.local@file": { "loadBalancer": { "servers": [{ "address": "10.200.1.8:5432" }] }, "status": "enabled" },
+    "db.sql.remote@file": { "loadBalancer": { "servers": [{ "address": "10.200.2.8:5432" }] }, "status": "enabled" }
+  }
+}"#;
+
+#[test]
+fn the_answer_of_the_api_is_read_in_the_words_of_the_files() {
+    let loaded = Loaded::read(ANSWER.as_bytes()).expect("an answer");
+    let routers: Vec<_> = loaded.dynamic.http.routers.keys().collect();
+    assert_eq!(routers, ["web.http"], "what is Traefik's own is none of ours");
+    assert_eq!(loaded.broken, [r#"db.sql: entryPoint "tcp-5432" doesn't exist"#]);
+    let rows: Vec<_> = loaded.routes().0.into_iter().collect();
+    let [(db, sql), (web, http)] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((db.service.as_str(), web.port.as_str()), ("db", "http"));
+    assert_eq!(sql.traffic, Traffic::Tcp { external: Some(5432), domain: None });
+    assert_eq!(http.traffic, Traffic::Http { domain: Some("shop.example.com".into()) });
+    let addresses = |all: [&str; 2]| all.map(|it| it.parse().expect("an address")).into();
+    assert_eq!(http.upstreams, addresses(["10.200.1.7:3000", "10.200.2.7:3000"]));
+    assert_eq!(sql.upstreams, addresses(["10.200.1.8:5432", "10.200.2.8:5432"]));
+}
+
+#[test]
+fn differences_are_told_in_words_and_not_without_end() {
+    let loaded =
+        Loaded { broken: Vec::new(), ..Loaded::read(ANSWER.as_bytes()).expect("an answer") };
+    assert_eq!(loaded.difference(&loaded.dynamic), None);
+    let mut wanted = loaded.dynamic.clone();
+    wanted.http.routers.clear();
+    wanted.http.services.remove("web.http");
+    let share = Share { name: "db.sql.local".into(), weight: 1 };
+    wanted.tcp.services.insert("db.sql".into(), Service::of_services(vec![share]));
+    let server = Server { url: None, address: Some("10.200.1.1:1".into()), weight: None };
+    wanted.udp.services.insert("game.udp".into(), Service::of_servers(vec![server]));
+    assert_eq!(
+        loaded.difference(&wanted).as_deref(),
+        Some(
+            "web.http is loaded and should not be; db.sql is loaded, but otherwise; game.udp is not \
+             loaded"
+        )
+    );
+    let nothing = Loaded::default().difference(&loaded.dynamic).expect("all is missing");
+    assert!(nothing.ends_with("; and 1 more"), "{nothing}");
+}
+
+#[test]
+fn what_traefik_cannot_use_is_a_difference() {
+    let loaded = Loaded::read(ANSWER.as_bytes()).expect("an answer");
+    let difference = loaded.difference(&loaded.dynamic).expect("one is broken");
+    assert!(difference.starts_with("Traefik cannot use db.sql: entryPoint"), "{difference}");
+}
+
+#[test]
+fn nonsense_is_not_understood_and_does_no_harm() {
+    for answer in ["", "1", "{\"routers\": 1}", "404 page not found"] {
+        assert!(Loaded::read(answer.as_bytes()).is_err(), "{answer}");
+    }
+    assert_eq!(Loaded::read(b"{}").expect("nothing yet"), Loaded::default());
+}

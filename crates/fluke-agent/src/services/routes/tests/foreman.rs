@@ -1,0 +1,98 @@
+//! Keeps processes of Traefik running where there is no systemd: as children of the test.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use futures_util::future::select_all;
+use nix::sys::signal::{self, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+
+use super::super::{Generation, Running, Signal, Supervisor, SupervisorError, Unit};
+
+#[derive(Debug, Default)]
+pub(super) struct Foreman {
+    children: BTreeMap<Generation, (Unit, Child)>,
+    /// How many processes there ever were.
+    pub(super) started: usize,
+}
+
+impl Foreman {
+    fn spawn(&mut self, unit: &Unit) -> Result<(), SupervisorError> {
+        let log = unit.folder.with_extension("out");
+        let log = std::fs::File::options().create(true).append(true).open(log).map_err(failed)?;
+        let mut command = Command::new(&unit.program);
+        command.args(unit.arguments()).stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
+        let child = command.kill_on_drop(true).spawn().map_err(failed)?;
+        self.started += 1;
+        self.children.insert(unit.generation.clone(), (unit.clone(), child));
+        Ok(())
+    }
+
+    fn tell(&self, generation: &Generation, signal: signal::Signal) -> Result<(), SupervisorError> {
+        let process = self.children.get(generation).and_then(|(_, child)| child.id());
+        match process {
+            Some(process) => kill(Pid::from_raw(process as i32), signal).map_err(failed),
+            None => Err(failed("it does not run")),
+        }
+    }
+
+    /// As an accident would.
+    pub(super) fn kill_all(&self) {
+        for generation in self.children.keys() {
+            self.tell(generation, signal::Signal::SIGKILL).expect("it runs");
+        }
+    }
+}
+
+fn failed(error: impl ToString) -> SupervisorError {
+    SupervisorError::Failed(error.to_string())
+}
+
+impl Supervisor for Foreman {
+    async fn running(&mut self) -> Result<Vec<Running>, SupervisorError> {
+        self.children.retain(|_, (_, child)| matches!(child.try_wait(), Ok(None)));
+        let of = |generation: &Generation| Running { generation: generation.clone(), is_up: true };
+        Ok(self.children.keys().map(of).collect())
+    }
+
+    async fn start(&mut self, unit: &Unit) -> Result<(), SupervisorError> {
+        self.spawn(unit)
+    }
+
+    async fn stop(&mut self, generation: &Generation) -> Result<(), SupervisorError> {
+        self.tell(generation, signal::Signal::SIGTERM)?;
+        // Its time to end is its own; it counts as gone.
+        if let Some((_, mut child)) = self.children.remove(generation) {
+            tokio::spawn(async move { child.wait().await });
+        }
+        Ok(())
+    }
+
+    async fn restart(&mut self, generation: &Generation) -> Result<(), SupervisorError> {
+        let Some((unit, mut child)) = self.children.remove(generation) else {
+            return Err(failed("it does not run"));
+        };
+        child.kill().await.map_err(failed)?;
+        self.spawn(&unit)
+    }
+
+    async fn signal(
+        &mut self,
+        generation: &Generation,
+        signal: Signal,
+    ) -> Result<(), SupervisorError> {
+        let signal = match signal {
+            Signal::Reload => signal::Signal::SIGHUP,
+            Signal::Reopen => signal::Signal::SIGUSR1,
+        };
+        self.tell(generation, signal)
+    }
+
+    fn follow(&mut self, _: &Generation) {}
+
+    async fn changed(&mut self) {
+        let ends = self.children.values_mut().map(|(_, child)| Box::pin(child.wait()));
+        drop(select_all(ends).await);
+    }
+}

@@ -1,0 +1,104 @@
+use std::sync::atomic::Ordering;
+
+use fluke_model::service::Traffic;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpStream, UdpSocket};
+
+use super::super::RoutesError;
+use super::stage::*;
+
+async fn greeting(stage: &Stage, port: u16) -> String {
+    let mut stream = TcpStream::connect(stage.at(port)).await.expect("somebody listens");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("an end");
+    text
+}
+
+#[tokio::test]
+async fn a_connection_reaches_a_container_and_mostly_one_of_this_host() {
+    let Some(mut stage) = Stage::new() else { return };
+    let near = Container::tcp(LOCAL, "near").await;
+    let far = Container::tcp(REMOTE, "far").await;
+    stage.routes(&table([("db", tcp(15432), &[&near, &far])])).await;
+    for _ in 0..60 {
+        let name = greeting(&stage, 15432).await;
+        assert!(name == "near" || name == "far", "{name}");
+    }
+    let (near, far) = (near.served(), far.served());
+    assert!(near >= 4 * far && far >= 5, "{near} to {far}");
+}
+
+#[tokio::test]
+async fn a_packet_reaches_a_container_and_its_answer_comes_back() {
+    let Some(mut stage) = Stage::new() else { return };
+    let socket = UdpSocket::bind((LOCAL, 0)).await.expect("a port");
+    let mut game = Container::tcp(LOCAL, "unused").await;
+    let std::net::SocketAddr::V4(address) = socket.local_addr().expect("bound") else { return };
+    game.address = address;
+    let served = game.served.clone();
+    let echo = tokio::spawn(async move {
+        let mut packet = [0; 64];
+        while let Ok((length, from)) = socket.recv_from(&mut packet).await {
+            served.fetch_add(1, Ordering::Relaxed);
+            socket.send_to(&packet[..length], from).await.expect("sent");
+        }
+    });
+    stage.routes(&table([("game", Traffic::Udp { external: Some(11001) }, &[&game])])).await;
+    let player = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
+    player.send_to(b"ping", stage.at(11001)).await.expect("sent");
+    let mut packet = [0; 64];
+    let received = tokio::time::timeout(LONG, player.recv_from(&mut packet)).await;
+    let (length, _) = received.expect("in time").expect("an answer");
+    assert_eq!(&packet[..length], b"ping");
+    assert_eq!(game.served(), 1);
+    echo.abort();
+}
+
+#[tokio::test]
+async fn a_new_port_comes_with_a_process_that_takes_over() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    let db = Container::tcp(LOCAL, "db").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let with_port = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    let drift = stage.drift(&with_port).await;
+    assert_eq!(drift, "Traefik runs with other ports or other settings");
+    stage.routes(&with_port).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    assert_eq!(stage.proxy.supervisor.started, 2);
+    // A change of routes needs no other process.
+    stage.routes(&table([("db", tcp(15432), &[&db])])).await;
+    assert_eq!(stage.proxy.supervisor.started, 2);
+    stage.routes(&table([])).await;
+    until_refused(&stage, 15432).await;
+}
+
+async fn until_refused(stage: &Stage, port: u16) {
+    let refused = async {
+        while TcpStream::connect(stage.at(port)).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, refused).await.expect("a port that nobody needs is closed");
+}
+
+#[tokio::test]
+async fn a_port_that_is_somebody_elses_keeps_no_other_route_from_its_work() {
+    let Some(mut stage) = Stage::new() else { return };
+    let somebody = tokio::net::TcpListener::bind(stage.at(15432)).await.expect("free");
+    let web = Container::http(LOCAL, "web").await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let routes = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::Incomplete { .. }), "{error}");
+    assert!(error.to_string().contains("another program of this host has port 15432"), "{error}");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    assert_eq!(stage.proxy.in_effect(), routes.hash(), "nobody waits for what cannot be");
+    let error = stage.proxy.check(&routes).await.expect_err("it is still so");
+    assert!(matches!(error, RoutesError::Incomplete { .. }), "{error}");
+    drop(somebody);
+    stage.drift(&routes).await;
+    stage.routes(&routes).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+}

@@ -1,0 +1,114 @@
+use std::path::PathBuf;
+
+use super::super::{Proxy, RoutesError, Settings};
+use super::foreman::Foreman;
+use super::stage::*;
+
+/// A proxy with one route that works.
+async fn serving() -> Option<(Stage, Container)> {
+    let mut stage = Stage::new()?;
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    Some((stage, web))
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_replaces_nothing() {
+    let Some((mut stage, web)) = serving().await else { return };
+    // Where the new file is to be prepared, there is something in the way.
+    let obstacle = stage.path("dynamic/routes.yaml.new");
+    std::fs::create_dir(&obstacle).expect("room");
+    let next = table([("web", http("b.example.com"), &[&web])]);
+    let error = stage.error(&next).await;
+    assert!(matches!(error, RoutesError::NotWritten { .. }), "{error}");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    std::fs::remove_dir(&obstacle).expect("removed");
+    stage.routes(&next).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+}
+
+#[tokio::test]
+async fn what_somebody_did_to_the_files_is_seen_and_put_right() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let file = stage.path("dynamic/routes.yaml");
+    for tampered in ["{ nonsense", "", "{\"http\":{\"routers\":{}}}"] {
+        std::fs::write(&file, tampered).expect("room");
+        assert_eq!(stage.drift(&routes).await, "the files of Traefik are not as they should be");
+        stage.routes(&routes).await;
+        assert_eq!(stage.get("a.example.com").await, (200, "web".into()), "{tampered}");
+    }
+    let other = stage.path("dynamic/other.yaml");
+    let more = r#"{"http":{"services":{"x.y":{"loadBalancer":{"servers":[]}}}}}"#;
+    std::fs::write(&other, more).expect("room");
+    stage.drift(&routes).await;
+    stage.routes(&routes).await;
+    assert!(!other.exists());
+    assert_eq!(stage.proxy.supervisor.started, 1, "all without a restart");
+}
+
+#[tokio::test]
+async fn a_folder_that_was_made_anew_is_read_again() {
+    let Some((mut stage, web)) = serving().await else { return };
+    std::fs::remove_dir_all(stage.path("dynamic")).expect("removed");
+    let next = table([("web", http("b.example.com"), &[&web])]);
+    stage.drift(&next).await;
+    stage.routes(&next).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+    assert_eq!(stage.proxy.supervisor.started, 1, "all without a restart");
+}
+
+#[tokio::test]
+async fn a_proxy_that_died_is_noticed_and_serves_again() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    assert_eq!(stage.drift(&routes).await, "Traefik does not run");
+    assert_ne!(stage.proxy.in_effect(), routes.hash(), "nothing is in effect");
+    stage.routes(&routes).await;
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_anew_finds_the_proxy_as_it_is() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let Stage { proxy, .. } = &mut stage;
+    let foreman = std::mem::take(&mut proxy.supervisor);
+    let mut successor = Proxy::kept_by(foreman, proxy.settings.clone()).expect("a client");
+    assert_eq!(successor.check(&routes).await.expect("it can be told"), None);
+    assert_eq!(successor.in_effect(), routes.hash());
+    let other = table([("web", http("b.example.com"), &[&web])]);
+    let drift = successor.check(&other).await.expect("it can be told");
+    assert_eq!(drift.as_deref(), Some("the files of Traefik are not as they should be"));
+    successor.apply(&other).await.expect("it can be done");
+    assert_eq!(successor.supervisor.started, 1, "it is the same process");
+}
+
+#[tokio::test]
+async fn a_log_that_was_put_aside_is_followed_by_another() {
+    let Some((mut stage, _web)) = serving().await else { return };
+    let log = stage.path("access.log");
+    stage.get("a.example.com").await;
+    until("there is a log", || log.exists()).await;
+    std::fs::rename(&log, stage.path("access.log.1")).expect("moved");
+    stage.proxy.bound_log().await.expect("told");
+    until("another log is there", || log.exists()).await;
+    stage.get("a.example.com").await;
+    until("it is written to", || {
+        std::fs::read_to_string(&log).is_ok_and(|it| it.contains("a.example.com"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_without_traefik_says_what_to_install() {
+    let subnet = fluke_model::directory::Subnet::new(1).expect("a subnet");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = Some(PathBuf::from("/nonexistent/traefik"));
+    let settings = Settings { program, ..Settings::new(folder.path().into(), subnet) };
+    let mut proxy = Proxy::kept_by(Foreman::default(), settings).expect("a client");
+    let error = proxy.check(&table([])).await.expect_err("there is none").to_string();
+    assert!(error.contains("/nonexistent/traefik") && error.contains("install"), "{error}");
+}

@@ -1,0 +1,63 @@
+//! On a host with systemd; others keep Traefik running as a child of the test.
+
+use std::path::Path;
+use std::process::Command;
+
+use fluke_model::directory::Routes;
+
+use super::super::Proxy;
+use super::stage::*;
+use crate::executor::systemd::BOOTED;
+
+fn systemctl(arguments: &[&str]) -> String {
+    let ran = Command::new("systemctl").args(arguments).output().expect("systemctl");
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+async fn routes(proxy: &mut Proxy, routes: &Routes) {
+    proxy.apply(routes).await.expect("it can be done");
+    assert_eq!(proxy.check(routes).await.expect("it can be told"), None);
+    assert_eq!(proxy.in_effect(), routes.hash());
+}
+
+#[tokio::test]
+async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies() {
+    if !Path::new(BOOTED).is_dir() {
+        return;
+    }
+    // Not in /tmp, which the unit has for itself elsewhere.
+    let folder = tempfile::tempdir_in("/var/lib").expect("a folder");
+    let Some(settings) = settings(folder.path()) else { return };
+    let listen = settings.listen.expect("an address");
+    let web = Container::http(LOCAL, "web").await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let at = std::net::SocketAddr::new(listen, WEB);
+    let plain = table([("web", http("a.example.com"), &[&web])]);
+    let with_port = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+
+    let mut proxy = Proxy::new(settings.clone()).expect("a client");
+    routes(&mut proxy, &plain).await;
+    assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
+    drop(proxy);
+    let mut proxy = Proxy::new(settings).expect("a client");
+    assert_eq!(proxy.check(&plain).await.expect("it can be told"), None, "it went on");
+
+    routes(&mut proxy, &with_port).await;
+    assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
+    let units =
+        systemctl(&["list-units", "--state=active", "--plain", "--no-legend", "fluke-proxy-*"]);
+    assert_eq!(units.lines().count(), 1, "{units}");
+
+    systemctl(&["kill", "--signal=KILL", "fluke-proxy-*"]);
+    tokio::time::timeout(LONG, proxy.changed()).await.expect("noticed");
+    routes(&mut proxy, &with_port).await;
+    assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
+
+    systemctl(&["stop", "fluke-proxy-*"]);
+    assert_eq!(
+        proxy.check(&plain).await.expect("it can be told").as_deref(),
+        Some("Traefik does not run")
+    );
+    routes(&mut proxy, &plain).await;
+    proxy.remove().await.expect("stopped");
+}

@@ -1,0 +1,6 @@
+//! Services on real hosts: containers, names, routes and mesh, with Podman, Traefik and WireGuard.
+
+mod changing;
+mod containers;
+mod reaching;
+mod support;

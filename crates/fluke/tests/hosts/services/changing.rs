@@ -1,0 +1,60 @@
+//! A new image replaces an old one without anybody noticing, or does not replace it at all.
+
+use fluke_model::verdict::Outcome;
+
+use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use crate::hosts::support::bed;
+
+#[test]
+fn an_image_that_does_not_become_well_leaves_the_old_one_serving() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    has_image(&host, "2");
+    let health = |command: &str| {
+        format!(
+            "health {{\n    command = \"{command}\"\n    interval = \"1s\"\n    timeout = \"2s\"\n    \
+             retries = 2\n    start_period = \"1s\"\n  }}"
+        )
+    };
+    bed.commit("web.fluke.hcl", &service("web", "1", &health("wget -qO- localhost:3000")));
+    let old = runs_one(&bed, &host, "web");
+    bed.commit("web.fluke.hcl", &service("web", "2", &health("false")));
+    bed.until("the new one was tried", |bed| {
+        bed.events("app-1").iter().any(|event| {
+            event.service.as_ref().is_some_and(|name| name.as_str() == "web")
+                && event.outcome == Some(Outcome::Failure)
+        })
+    });
+    bed.until("the old one is alone again, and never stopped", |_| {
+        running(&host, "web") == [old.clone()] && containers(&host, "web") == [old.clone()]
+    });
+    bed.commit("web.fluke.hcl", &service("web", "2", &health("wget -qO- localhost:3000")));
+    bed.until("a good one replaces it", |_| {
+        let now = running(&host, "web");
+        now.len() == 1
+            && now[0] != old
+            && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
+    });
+}
+
+#[test]
+fn an_agent_killed_in_the_middle_of_a_change_leaves_no_second_container() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    for tag in ["1", "2", "3", "4"] {
+        has_image(&host, tag);
+    }
+    bed.commit("web.fluke.hcl", &service("web", "1", ""));
+    runs_one(&bed, &host, "web");
+    for tag in ["2", "3", "4"] {
+        bed.commit("web.fluke.hcl", &service("web", tag, ""));
+        host.kill_agent();
+        bed.until(&format!("{tag} runs alone"), |_| {
+            let now = running(&host, "web");
+            now.len() == 1
+                && containers(&host, "web") == now
+                && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == tag
+        });
+    }
+}

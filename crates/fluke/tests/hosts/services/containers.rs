@@ -1,0 +1,102 @@
+//! A host runs the containers that Git says, and touches no others.
+
+use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use crate::hosts::support::{Bed, Host, bed};
+
+/// A host with the image that runs `web`.
+fn host_with_web(bed: &Bed) -> (Host, String) {
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    bed.commit("web.fluke.hcl", &service("web", "1", ""));
+    let container = runs_one(bed, &host, "web");
+    (host, container)
+}
+
+#[test]
+fn a_commit_runs_a_container_and_says_whose_it_is() {
+    let Some(bed) = bed() else { return };
+    let (host, container) = host_with_web(&bed);
+    let at = format!("http://{}:3000", address(&host, &container));
+    bed.until("it answers", |_| answer(&host, &at) == "1");
+    let labels =
+        host.run(&format!("podman inspect --format '{{{{json .Config.Labels}}}}' {container}"));
+    for label in ["fluke.deployment.id", "fluke.service.id", "fluke.service.name"] {
+        assert!(labels.contains(label), "{label} is not among {labels}");
+    }
+    bed.settles();
+}
+
+#[test]
+fn a_container_that_was_killed_stopped_or_removed_is_back() {
+    let Some(bed) = bed() else { return };
+    let (host, first) = host_with_web(&bed);
+    let before = address(&host, &first);
+    for (how, is_new) in [("kill", false), ("stop --time 1", false), ("rm --force", true)] {
+        let old = runs_one(&bed, &host, "web");
+        host.run(&format!("podman {how} {old}"));
+        let now = runs_one(&bed, &host, "web");
+        assert_eq!(now != old, is_new, "{how}");
+        assert_eq!(address(&host, &now), before, "{how}: it is where it was");
+    }
+}
+
+#[test]
+fn a_container_that_somebody_made_otherwise_under_the_same_labels_is_replaced() {
+    let Some(bed) = bed() else { return };
+    let (host, container) = host_with_web(&bed);
+    has_image(&host, "evil");
+    host.run(&format!(
+        "labels=$(podman inspect --format '{{{{range $k, $v := .Config.Labels}}}}--label {{{{$k}}}}={{{{$v}}}} {{{{end}}}}' {container}); \
+         name=$(podman inspect --format '{{{{.Name}}}}' {container}); \
+         podman rm --force {container} && podman run --detach --name $name $labels localhost/web:evil \
+         || true"
+    ));
+    bed.until("the right one runs alone", |_| {
+        let running = running(&host, "web");
+        running.len() == 1
+            && containers(&host, "web") == running
+            && answer(&host, &format!("http://{}:3000", address(&host, &running[0]))) == "1"
+    });
+}
+
+#[test]
+fn what_is_nobody_s_is_left_alone_and_what_left_git_goes() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    let stranger = host.run("podman run --detach --name stranger localhost/web:1");
+    bed.commit(
+        "web.fluke.hcl",
+        &service("web", "1", "volume \"data\" {\n    path = \"/data\"\n  }"),
+    );
+    let container = runs_one(&bed, &host, "web");
+    host.run(&format!("podman exec {container} touch /data/kept"));
+    let volumes = host.run("podman volume ls --quiet");
+    assert!(!volumes.is_empty());
+
+    bed.commit("web.fluke.hcl", "");
+    bed.until("the service's container is gone", |_| containers(&host, "web").is_empty());
+    assert_eq!(host.run("podman ps --quiet --no-trunc"), stranger);
+    assert_eq!(host.run("podman volume ls --quiet"), volumes, "data is never removed");
+
+    bed.commit(
+        "web.fluke.hcl",
+        &service("web", "1", "volume \"data\" {\n    path = \"/data\"\n  }"),
+    );
+    let container = runs_one(&bed, &host, "web");
+    host.run(&format!("podman exec {container} test -f /data/kept"));
+}
+
+#[test]
+fn a_host_that_reboots_or_loses_its_bridge_is_as_before() {
+    let Some(bed) = bed() else { return };
+    let (host, container) = host_with_web(&bed);
+    let at = format!("http://{}:3000", address(&host, &container));
+    host.reboot();
+    runs_one(&bed, &host, "web");
+    bed.until("it answers after the reboot", |_| answer(&host, &at) == "1");
+    let bridge = host.run("ip -4 -oneline addr show to 10.200.0.0/9 | awk '{print $2; exit}'");
+    host.run(&format!("ip link delete {bridge}"));
+    bed.until("it answers after the bridge was removed", |_| answer(&host, &at) == "1");
+    runs_one(&bed, &host, "web");
+}

@@ -1,0 +1,143 @@
+//! Containers find each other by name over the mesh, and the world finds them through a proxy.
+
+use std::path::{Path, PathBuf};
+
+use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use crate::hosts::support::{Bed, Host, Join, bed};
+
+const HTTP: &str =
+    "port \"http\" {\n    container = 3000\n    domain    = \"shop.example.com\"\n  }";
+
+/// A proxy and two hosts that run `web`, of this image, each its own.
+fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
+    bed.hosts(["edge-1", "app-1", "app-2"]);
+    bed.brings(&traefik(), "traefik");
+    let more = "proxy {\n    program = \"/opt/fluke/traefik\"\n  }".into();
+    let proxy = Join { labels: "role=edge".into(), more, ..Join::default() };
+    let edge = bed.host("edge-1").joins_as(&proxy);
+    let apps = [bed.host("app-1").joins("role=app"), bed.host("app-2").joins("role=app")];
+    for app in &apps {
+        has_image(app, "1");
+        has_image(app, "2");
+    }
+    (edge, apps)
+}
+
+/// The proxy's program, which `scripts/test-tools` installs.
+fn traefik() -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/traefik");
+    tools.canonicalize().expect("there is no traefik: run scripts/test-tools")
+}
+
+/// What the proxy answers for the shop.
+fn shop(edge: &Host) -> String {
+    answer(edge, "--header 'Host: shop.example.com' http://127.0.0.1/")
+}
+
+/// The addresses that a container on the host gets for a name.
+fn resolved(host: &Host, container: &str, name: &str) -> Vec<String> {
+    let gateway = address(host, container).rsplit_once('.').map(|(net, _)| format!("{net}.1"));
+    let gateway = gateway.unwrap_or_default();
+    let said = host.try_run(&format!("dig +short +tries=1 +time=1 @{gateway} {name}")).stdout;
+    let mut addresses: Vec<_> = said.lines().map(str::to_string).collect();
+    addresses.sort();
+    addresses
+}
+
+#[test]
+fn a_container_finds_the_others_by_name_on_every_host_and_reaches_them_through_the_mesh() {
+    let Some(bed) = bed() else { return };
+    let (_edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
+    let mut all: Vec<_> = apps.iter().zip(&found).map(|(app, it)| address(app, it)).collect();
+    all.sort();
+    for (app, container) in apps.iter().zip(&found) {
+        bed.until("both are known", |_| resolved(app, container, "web.internal") == all);
+        for other in &all {
+            let get = format!("podman exec {container} wget -T 2 -qO- http://{other}:3000");
+            app.until(&format!("test \"$({get})\" = 1"));
+        }
+    }
+    // A dead one leaves, and comes back.
+    apps[1].stop_agent();
+    apps[1].run("podman stop --time 0 --all");
+    apps[1].start_agent();
+    bed.until("both are known again", |_| resolved(&apps[0], &found[0], "web.internal") == all);
+}
+
+#[test]
+fn a_request_to_the_proxy_reaches_a_container_on_another_host_and_workers_have_no_proxy() {
+    let Some(bed) = bed() else { return };
+    let (edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    bed.until("the shop answers", |_| shop(&edge) == "1");
+    for app in &apps {
+        assert!(!app.is("pgrep traefik"), "{} is a worker", app.name());
+    }
+    edge.run("pkill -KILL traefik");
+    bed.until("the shop answers again", |_| shop(&edge) == "1");
+    apps[0].kill();
+    bed.until("only the other one is led to", |_| (0..10).all(|_| shop(&edge) == "1"));
+}
+
+#[test]
+fn an_update_under_constant_load_fails_no_request() {
+    let Some(bed) = bed() else { return };
+    let (edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    bed.until("the shop answers", |_| shop(&edge) == "1");
+    edge.run(
+        "systemd-run --quiet --unit load bash -c 'while sleep 0.01; do curl --silent --fail \
+         --max-time 5 --header \"Host: shop.example.com\" http://127.0.0.1/ >> /tmp/answers \
+         || echo failed >> /tmp/answers; done'",
+    );
+    edge.until("test $(grep -c 1 /tmp/answers) -gt 50");
+    bed.commit("web.fluke.hcl", &service("web", "2", HTTP));
+    bed.until("both hosts run the new one alone", |_| {
+        apps.iter().all(|app| {
+            let now = running(app, "web");
+            let is_new =
+                |it: &String| answer(app, &format!("http://{}:3000", address(app, it))) == "2";
+            now.len() == 1 && containers(app, "web") == now && is_new(&now[0])
+        })
+    });
+    edge.run("echo mark >> /tmp/answers");
+    edge.until("test $(sed '1,/mark/d' /tmp/answers | grep -c 2) -gt 50");
+    edge.run("systemctl stop load");
+    let answers = edge.read("/tmp/answers");
+    let failed = answers.lines().filter(|line| *line == "failed").count();
+    assert_eq!(failed, 0, "of {}", answers.lines().count());
+}
+
+#[test]
+fn an_interface_that_is_taken_down_or_away_is_put_back() {
+    let Some(bed) = bed() else { return };
+    let (_edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
+    let other = format!("http://{}:3000", address(&apps[1], &found[1]));
+    bed.until("the other host's container answers", |_| answer(&apps[0], &other) == "1");
+    for how in ["ip link set fluke0 down", "ip link delete fluke0"] {
+        apps[0].run(how);
+        bed.until(&format!("it answers again after `{how}`"), |_| answer(&apps[0], &other) == "1");
+    }
+}
+
+#[test]
+fn a_host_that_is_cut_off_goes_on_and_is_led_to_again_when_it_is_back() {
+    let Some(bed) = bed() else { return };
+    let (edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
+    let mut all: Vec<_> = apps.iter().zip(&found).map(|(app, it)| address(app, it)).collect();
+    all.sort();
+    bed.until("both are known", |_| resolved(&apps[0], &found[0], "web.internal") == all);
+    bed.partition(&apps[1]);
+    let left = [address(&apps[0], &found[0])];
+    bed.until("it has left the names", |_| resolved(&apps[0], &found[0], "web.internal") == left);
+    bed.until("the shop answers", |_| (0..10).all(|_| shop(&edge) == "1"));
+    assert_eq!(running(&apps[1], "web"), [found[1].clone()], "it goes on");
+    bed.reunite(&apps[1]);
+    bed.until("it is back", |_| resolved(&apps[0], &found[0], "web.internal") == all);
+}

@@ -1,0 +1,66 @@
+//! Images that hosts have, services made of them, and what a host says of its containers.
+
+use crate::hosts::support::{Bed, Host};
+
+/// A web server's image on the host, `localhost/web:TAG`, that answers every request with TAG.
+pub fn has_image(host: &Host, tag: &str) {
+    host.run(&format!(
+        r#"set -e; root=$(mktemp -d); mkdir -p $root/bin $root/www $root/tmp
+           cp /bin/busybox $root/bin/
+           for name in sh httpd sleep wget cat test touch nslookup; do ln -s busybox $root/bin/$name; done
+           echo {tag} > $root/www/index.html
+           tar -C $root -c . | podman import --quiet \
+               --change 'CMD ["/bin/httpd","-f","-p","3000","-h","/www"]' - localhost/web:{tag}
+           rm -r $root"#
+    ));
+}
+
+/// A service for hosts with the label `role=app`, with more lines.
+pub fn service(name: &str, tag: &str, more: &str) -> String {
+    format!(
+        r#"
+service "{name}" {{
+  selector {{
+    match_labels = {{ role = "app" }}
+  }}
+  image = "localhost/web:{tag}"
+  {more}
+}}
+"#
+    )
+}
+
+/// The containers of a service that run on the host, by Podman's own account.
+pub fn running(host: &Host, service: &str) -> Vec<String> {
+    let list = "podman ps --no-trunc --format '{{.ID}}'";
+    let said = host.run(&format!("{list} --filter label=fluke.service.name={service}"));
+    said.lines().map(str::to_string).collect()
+}
+
+/// Every container of a service on the host, in whatever state.
+pub fn containers(host: &Host, service: &str) -> Vec<String> {
+    let list = "podman ps --all --no-trunc --format '{{.ID}}'";
+    let said = host.run(&format!("{list} --filter label=fluke.service.name={service}"));
+    said.lines().map(str::to_string).collect()
+}
+
+/// Waits until exactly one container of the service is on the host, and runs; says which.
+pub fn runs_one(bed: &Bed, host: &Host, service: &str) -> String {
+    let is_alone = |_: &Bed| {
+        let (running, all) = (running(host, service), containers(host, service));
+        running.len() == 1 && all == running
+    };
+    bed.until(&format!("{service} runs on {}", host.name()), is_alone);
+    running(host, service).remove(0)
+}
+
+/// The address of a container in its host's own subnet.
+pub fn address(host: &Host, container: &str) -> String {
+    let format = "'{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'";
+    host.run(&format!("podman inspect --format {format} {container}"))
+}
+
+/// What a web server at an address answers to the host; nothing where it does not.
+pub fn answer(host: &Host, url: &str) -> String {
+    host.try_run(&format!("curl --silent --fail --max-time 2 {url}")).stdout
+}
