@@ -1,6 +1,7 @@
 //! The JSON of the HTTP API: written by the server, read by the command line.
 
 mod reconcile;
+mod services;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use crate::task::Step;
 use crate::time::Timestamp;
 
 pub use reconcile::*;
+pub use services::*;
 
 /// `GET agents`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,12 +56,15 @@ pub struct Agent {
     pub snapshot: Option<Hash256>,
     /// How its tasks stand.
     pub tasks: TaskCounts,
+    /// How its services stand; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<TaskCounts>,
     /// Why nothing can be asked of it, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How many tasks of a host stand how.
+/// How many tasks, or services, of a host stand how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCounts {
     /// All that match.
@@ -82,6 +87,12 @@ pub struct AgentDetail {
     pub executors: Vec<String>,
     /// Each task that matches it.
     pub task_details: Vec<AgentTask>,
+    /// Each service that has a replica there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service_details: Vec<AgentService>,
+    /// How names, routes and mesh are there; empty where nothing runs services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkPart>,
     /// Newest first.
     pub events: Vec<Event>,
     /// Why there are only those events that wait for the event store, if it is away.

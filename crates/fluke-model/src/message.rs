@@ -182,7 +182,9 @@ pub enum ToAgent {
 /// How an agent's deployments are: what changed since it last said so in this session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServicesReport {
-    /// Nothing that was said before holds any more.
+    /// Nothing that was said before holds any more. So is the first one of a session, which comes
+    /// once the agent has looked at its containers, and behind its [`ToServer::Placements`]: before
+    /// that no replica is placed on its host, and none that it has is taken to be gone.
     pub whole: bool,
     /// Those that are new, or other than they were.
     pub deployments: Vec<DeploymentReport>,

@@ -38,20 +38,18 @@ pub type Placement = BTreeMap<u32, AgentName>;
 
 /// Places every replica. `candidates` are the hosts that match, each once, in any order.
 pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
-    let keeps = |candidate: &&Candidate| {
-        let patience = wanted.is_stateful.then_some(Duration::MAX);
-        let patience = patience.unwrap_or(wanted.reschedule_after);
-        candidate.away.is_none_or(|away| away < patience)
-    };
-    let mut placing = Placing {
-        wanted,
-        hosts: candidates.iter().filter(keeps).collect(),
-        placement: Placement::new(),
-        loads: BTreeMap::new(),
-    };
+    let mut placing = Placing::new(wanted, candidates);
     placing.keep_what_is_held();
     placing.find_room_for_the_rest();
     placing.even_out();
+    placing.placement
+}
+
+/// Leaves every replica where it is, and places none that is nowhere: for as long as it is not known
+/// who is there.
+pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
+    let mut placing = Placing::new(wanted, candidates);
+    placing.keep_what_is_held();
     placing.placement
 }
 
@@ -63,6 +61,16 @@ struct Placing<'a> {
 }
 
 impl<'a> Placing<'a> {
+    fn new(wanted: Wanted<'a>, candidates: &'a [Candidate]) -> Self {
+        let keeps = |candidate: &&Candidate| {
+            let patience = wanted.is_stateful.then_some(Duration::MAX);
+            let patience = patience.unwrap_or(wanted.reschedule_after);
+            candidate.away.is_none_or(|away| away < patience)
+        };
+        let hosts = candidates.iter().filter(keeps).collect();
+        Self { wanted, hosts, placement: Placement::new(), loads: BTreeMap::new() }
+    }
+
     /// Of several that hold a replica, one that is here; then the one that hashing prefers.
     fn keep_what_is_held(&mut self) {
         let mut holders: BTreeMap<u32, &'a Candidate> = BTreeMap::new();

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::service::{Service, SnapshotService};
 use crate::task::{Step, Task};
 
-pub use compiler::Compiler;
+pub use compiler::{Compiler, Placed};
 
 /// Everything that a commit says, checked and resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fluke_model::event::Event;
-use fluke_model::id::AgentName;
+use fluke_model::id::{AgentName, ServiceName};
 use tokio::sync::broadcast;
 
 /// How many changes a listener may lie behind.
@@ -17,6 +17,8 @@ pub const BACKLOG: usize = 4096;
 pub enum Change {
     /// How an agent, or a task on it, stands.
     Agent(AgentName),
+    /// How a service stands.
+    Service(ServiceName),
     /// Something happened.
     Event(Arc<Event>),
     /// The commit in force, or what is known of the repository.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fluke_model::api::Events;
 use fluke_model::event::{Event, EventId, EventKind};
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, ServiceName, TaskName};
 use fluke_model::time::Timestamp;
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::Notify;
@@ -99,6 +99,8 @@ pub struct EventQuery {
     pub agent: Option<AgentName>,
     /// Only about this task.
     pub task: Option<TaskName>,
+    /// Only about this service.
+    pub service: Option<ServiceName>,
     /// Only of this kind.
     pub kind: Option<EventKind>,
     /// Only older than this one.
@@ -117,6 +119,7 @@ impl EventQuery {
             && self.kind.is_none_or(|kind| event.kind == kind)
             && (self.agent.is_none() || self.agent == event.agent)
             && (self.task.is_none() || self.task == event.task)
+            && (self.service.is_none() || self.service == event.service)
     }
 }
 

@@ -18,8 +18,8 @@ use crate::events::EventLog;
 use crate::meter::{Refused, Stopwatch};
 use crate::outlets::Outlets;
 use crate::registry::{ClaimError, Registry, Seat};
-use crate::session::Session;
-use crate::source::Desired;
+use crate::services::desk::Desk;
+use crate::session::{Attendance, Session};
 use crate::trust::{Grant, Trust, token_in_words, token_of_words};
 
 /// So many heartbeats of silence decide that a connection is dead, where the same agent waits to
@@ -36,8 +36,8 @@ pub struct Fleet {
     pub trust: Arc<Trust>,
     /// Who is there.
     pub registry: Arc<Registry>,
-    /// What Git says.
-    pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// What Git says, and what hosts are told of each other.
+    pub desk: Desk,
     /// Where what comes of sessions goes.
     pub outlets: Outlets,
     /// What happened, also before this server was started.
@@ -115,13 +115,15 @@ impl fluke_wire::server::Fleet for Fleet {
             poll_interval: self.poll_interval,
             version: env!("CARGO_PKG_VERSION").to_string(),
         };
+        let services = Attendance::new(self.desk.clone(), &hello, id);
         let session = Session {
             id,
             hello,
             seat,
             nudged,
             token: token_in_words(grant.label()),
-            desired: self.desired.clone(),
+            desired: self.desk.desired(),
+            services,
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,
             stopping: self.stopping.clone(),

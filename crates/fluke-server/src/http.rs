@@ -17,6 +17,7 @@ mod problem;
 mod query;
 mod room;
 mod serve;
+mod services;
 mod session;
 mod sign_in;
 mod socket;
@@ -52,6 +53,7 @@ use crate::events::EventLog;
 use crate::meter::Meter;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
+use crate::services::desk::Desk;
 use crate::source::{Desired, Polls};
 use crate::strikes::Strikes;
 use crate::webhook::Push;
@@ -98,6 +100,8 @@ pub struct Parts {
     pub reconciles: Arc<Reconciles>,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// What is known of services.
+    pub desk: Desk,
     /// What is known of the repository.
     pub source: watch::Receiver<model::Source>,
     /// Tells the source of a push; says whether it looks at the repository now.
@@ -188,6 +192,8 @@ impl App {
             registry: parts.registry.clone(),
             reconciles: parts.reconciles.clone(),
             source: parts.source.clone(),
+            services: parts.desk.clone(),
+            default_policy: parts.default_policy,
             events: parts.events.clone(),
         };
         Self(Arc::new(Shared {
@@ -279,12 +285,14 @@ const fn route(
     Route { path, method, access, handler, about: None }
 }
 
-/// All there is. Names of agents and tasks may contain `/`, hence `{*name}`.
+/// All there is. Names of agents, tasks and services may contain `/`, hence `{*name}`.
 pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/agents/{*name}", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/tasks", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/tasks/{*name}", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/services", Access::Page, |method| on(method, ui::shell)),
+    route(GET, "/services/{*name}", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/drift", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/events", Access::Page, |method| on(method, ui::shell)),
     route(GET, "/source", Access::Page, |method| on(method, ui::shell)),
@@ -310,6 +318,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)).says(calls::tasks),
     route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task))
         .says(calls::task),
+    route(GET, "/api/v1/services", Access::Read, |method| on(method, services::list))
+        .says(calls::services),
+    route(GET, "/api/v1/services/{*name}", Access::Read, |method| on(method, services::one))
+        .says(calls::service),
     route(GET, "/api/v1/drift", Access::Read, |method| on(method, api::drift)).says(calls::drift),
     route(GET, "/api/v1/events", Access::Read, |method| on(method, api::events))
         .says(calls::events),

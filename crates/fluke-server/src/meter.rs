@@ -79,7 +79,10 @@ const APPLY_SECONDS: [f64; 8] = [0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0, 900.0];
 pub type Durations = Histogram<8>;
 
 /// The executors that are told apart; what is not listed is `other`.
-pub const EXECUTORS: [&str; 4] = ["shell", "mise", "systemd", "other"];
+pub const EXECUTORS: [&str; KINDS] =
+    ["shell", "mise", "systemd", "container", "dns", "routes", "mesh", "other"];
+
+const KINDS: usize = 8;
 
 /// Why agents were not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,9 +124,9 @@ pub struct Meter {
     /// The same of cycles in which something was applied.
     pub applying_cycles: Durations,
     /// By [`EXECUTORS`].
-    pub applies: [Durations; 4],
+    pub applies: [Durations; KINDS],
     /// By [`EXECUTORS`].
-    pub apply_failures: [Counter; 4],
+    pub apply_failures: [Counter; KINDS],
     refused: [Counter; 4],
 }
 

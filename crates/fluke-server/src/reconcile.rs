@@ -17,6 +17,7 @@ mod board;
 mod cycle;
 mod deciding;
 mod notice;
+mod services;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -35,6 +36,7 @@ use crate::alert::Alert;
 use board::{Board, StepState};
 
 pub use approval::Approval;
+pub use services::status_of;
 pub use view::Census;
 
 /// How many manual reconciles may wait for one agent.
@@ -157,6 +159,8 @@ pub struct Machine {
     /// The applies that began and have not ended, as far as the agent told: one of a step, one of
     /// services at most.
     under_way: Vec<Record>,
+    /// None of an agent that never spoke of any.
+    services: Option<Box<services::Services>>,
     /// As `last_seen`, by the clock that never jumps.
     heard: Instant,
     /// The snapshot that cannot be sent, and why.
@@ -226,6 +230,7 @@ impl Machine {
             next_poll: None,
             newest_record: RecordId(0),
             under_way: Vec::new(),
+            services: None,
             heard: now.instant,
             unsendable: None,
         }
@@ -342,7 +347,9 @@ impl Machine {
             Phase::Checking { cycle, .. } => cycle.request,
             Phase::Resting => None,
         };
-        for request in under_way.into_iter().chain(std::mem::take(&mut self.waiting).requests) {
+        let settling = self.services_left();
+        let waiting = std::mem::take(&mut self.waiting).requests;
+        for request in under_way.into_iter().chain(settling).chain(waiting) {
             effects.push(ended(request, Some("the agent's connection was lost".into())));
         }
         for state in self.board.iter_mut().flat_map(|board| &mut board.steps) {
@@ -459,13 +466,13 @@ impl Machine {
                 ));
                 effects.push(Effect::Record(event));
             }
+            ToServer::Services(report) => self.services_reported(report),
+            ToServer::Network(report) => self.network_reported(report),
+            ToServer::Settled { instruction, problem } => {
+                self.settled(instruction, problem, effects);
+            }
             // What all hosts must know of each other is not for the machine of one.
-            ToServer::Services(_)
-            | ToServer::Network(_)
-            | ToServer::Mesh(_)
-            | ToServer::Placements(_)
-            | ToServer::Resend(_)
-            | ToServer::Settled { .. } => {}
+            ToServer::Mesh(_) | ToServer::Placements(_) | ToServer::Resend(_) => {}
         }
     }
 
@@ -478,7 +485,7 @@ impl Machine {
     }
 
     /// Tells whoever asked how it ended: well only if everything in scope is as it should be.
-    fn end_request(&self, request: Option<Request>, effects: &mut Vec<Effect>) {
+    fn end_request(&mut self, request: Option<Request>, effects: &mut Vec<Effect>) {
         let (Some(request), Some(board)) = (request, &self.board) else { return };
         let in_scope = |task: &TaskName| request.task.as_ref().is_none_or(|only| only == task);
         let mut wrong: Vec<String> = board
@@ -495,7 +502,8 @@ impl Machine {
             wrong.truncate(NAMED_WRONG);
             wrong.push(format!("and {more} more; `fluke get drift` lists all"));
         }
-        effects.push(ended(request, (!wrong.is_empty()).then(|| wrong.join("\n"))));
+        let wrong = (!wrong.is_empty()).then(|| wrong.join("\n"));
+        self.end_with_services(request, wrong, effects);
     }
 
     fn event(&self, kind: EventKind, now: Now) -> Event {

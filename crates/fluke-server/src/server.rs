@@ -28,6 +28,7 @@ use crate::meter::Meter;
 use crate::outlets::Outlets;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
+use crate::services::desk::Desk;
 use crate::source::{Source, SourceConfig, SourceHandle};
 use crate::strikes::Strikes;
 use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_host, own_names};
@@ -164,7 +165,7 @@ impl Server {
         let doors = Doors::open(&settings).await?;
         let changes = Changes::default();
         let (events, event_writer) = start_events(&settings.history, &changes).await;
-        let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
+        let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?.taking_services();
         let (source, handle) =
             Source::new(settings.source, loader, settings.default_policy, events.clone());
         let alerter = match &settings.alert_webhook {
@@ -183,10 +184,12 @@ impl Server {
         let meter = Arc::new(Meter::default());
         let (stopping, stopped) = watch::channel(false);
         let (open, sessions) = mpsc::channel(1);
+        let clock = Clock::default();
+        let desk = Desk::start(handle.desired.clone(), changes.clone(), clock.clone());
         let fleet = Fleet {
             trust: trust.clone(),
             registry: registry.clone(),
-            desired: handle.desired.clone(),
+            desk: desk.clone(),
             outlets: Outlets {
                 events: events.clone(),
                 alerts: alerter.clone().map(|alerter| alerter as Arc<dyn AlertSink>),
@@ -198,14 +201,15 @@ impl Server {
             poll_interval: settings.poll_interval,
             heartbeat: settings.heartbeat,
             stopping: stopped.clone(),
-            clock: Clock::default(),
+            clock,
             open,
         };
         let pushes = handle.clone();
         let app = App::new(Parts {
             registry: registry.clone(),
             reconciles,
-            desired: handle.desired.clone(),
+            desired: desk.desired(),
+            desk,
             source: handle.status.clone(),
             pushed: Arc::new(move |push| pushes.pushed(push)),
             events: events.clone(),

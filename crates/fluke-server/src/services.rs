@@ -1,5 +1,15 @@
 //! Services as the server sees them: who runs what, where replicas belong, and what all hosts are
 //! told of each other.
+//!
+//! ```text
+//! sessions ──▶ desk ──▶ book: view, claims ──▶ sheets ──▶ desk ──▶ sessions
+//! ```
 
+pub mod book;
 pub mod claims;
+pub mod desk;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod listing;
+pub mod sheet;
 pub mod view;

@@ -3,7 +3,9 @@
 //! Makes no decision of its own but one: an agent that has been silent for three heartbeats is
 //! gone.
 
+mod attendance;
 mod beats;
+mod pulse;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
 use crate::source::Desired;
+pub use attendance::Attendance;
 use beats::Beats;
 
 /// How many heartbeats may be missed.
@@ -44,6 +47,8 @@ pub struct Session {
     pub token: String,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// Its place at the desk.
+    pub services: Attendance,
     /// Where what comes of it goes.
     pub outlets: Outlets,
     /// How often each side says that it is here.
@@ -77,6 +82,7 @@ impl Session {
             tracing::error!(agent = %self.hello.name, "fluke itself failed; please report it");
             End::Failed
         });
+        self.services.end().await;
         let why = match &end {
             End::Lost(why) => why.clone(),
             End::Stopping => "the server is stopping".to_string(),
@@ -103,6 +109,7 @@ impl Session {
         let patience = self.heartbeat * MISSED;
         let mut beats = Beats::new(self.heartbeat, TokioInstant::now());
         let mut silent_at = TokioInstant::now() + patience;
+        self.services.begin().await;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
         let mut input = connected;
@@ -141,6 +148,19 @@ impl Session {
                         }
                         beats.said(TokioInstant::now());
                     }
+                    () = self.services.changed() => {
+                        self.services.look().await;
+                        let messages = self.services.lacks();
+                        if !messages.is_empty() {
+                            if let Err(end) = self.send(messages, link, patience).await {
+                                return end;
+                            }
+                            beats.said(TokioInstant::now());
+                        }
+                        if self.services.is_placed_anew() && let Some(wanted) = self.wanted() {
+                            break Input::Wanted(wanted);
+                        }
+                    }
                     () = at(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
@@ -149,6 +169,7 @@ impl Session {
                             if message == ToServer::Heartbeat {
                                 beats.heard(now);
                             }
+                            self.services.hear(&message, link).await;
                             break Input::Message(message);
                         }
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
@@ -165,7 +186,7 @@ impl Session {
 
     fn wanted(&mut self) -> Option<Wanted> {
         let desired = self.desired.borrow_and_update().clone()?;
-        let snapshot = desired.compiler.snapshot(&self.hello.labels);
+        let snapshot = self.services.snapshot(&desired.compiler)?;
         Some(Wanted { commit: desired.commit.clone(), snapshot })
     }
 
@@ -242,6 +263,7 @@ impl Session {
 fn changes_what_is_known(input: &Input) -> bool {
     match input {
         Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
+        Input::Message(ToServer::Services(_) | ToServer::Settled { .. }) => true,
         Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) | Input::Unsendable { .. } => {
             true
         }

@@ -5,6 +5,7 @@ import { diff, empty, facts, labelList, moment, nothingHere, notice, outOfDate, 
 import { listen } from "./store.js";
 import { reconcileButton } from "./reconcile.js";
 import { icon, statusIcon } from "./icons.js";
+import { servicesOf } from "./services.js";
 import { timeline } from "./timeline.js";
 import { count, shortCommit, statusName, whatNext } from "./words.js";
 import { h } from "./view.js";
@@ -32,7 +33,7 @@ export function agentPage(go, name, redraw) {
         head(detail.data),
         summary(detail.data),
         h("div", { class: "columns" },
-          h("section", { "aria-label": "Tasks" }, h("h2", null, "Tasks"), tasks(detail.data)),
+          h("section", { "aria-label": "Tasks" }, h("h2", null, "Tasks"), tasks(detail.data), servicesOf(detail.data)),
           h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render({ withAgent: false }))),
       ];
     },

@@ -9,6 +9,7 @@ import { frame } from "./frame.js";
 import { keyboard } from "./keyboard.js";
 import { onChange, renew, store, tidy } from "./store.js";
 import { sourcePage } from "./source.js";
+import { servicePage, servicesPage } from "./services.js";
 import { taskPage, tasksPage } from "./tasks.js";
 import { nothingHere } from "./parts.js";
 import { h, patch } from "./view.js";
@@ -24,6 +25,8 @@ const ROUTES = [
   [/^\/agents\/(.+)$/, agentPage],
   [/^\/tasks$/, tasksPage],
   [/^\/tasks\/(.+)$/, taskPage],
+  [/^\/services$/, servicesPage],
+  [/^\/services\/(.+)$/, servicePage],
   [/^\/drift$/, driftPage],
   [/^\/events$/, eventsPage],
   [/^\/source$/, sourcePage],

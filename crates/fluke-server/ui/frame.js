@@ -11,6 +11,7 @@ const PAGES = [
   ["/", "Fleet", "fleet"],
   ["/drift", "Drift", "drift"],
   ["/tasks", "Tasks", "tasks"],
+  ["/services", "Services", "services"],
   ["/events", "Events", "events"],
   ["/source", "Source", "source"],
 ];

@@ -4,13 +4,13 @@ import { closeDialog, openDialog } from "./dialog.js";
 import { keep, kept } from "./kept.js";
 import { h } from "./view.js";
 
-const PLACES = { f: "/", d: "/drift", t: "/tasks", e: "/events", s: "/source" };
+const PLACES = { f: "/", d: "/drift", t: "/tasks", v: "/services", e: "/events", s: "/source" };
 
 const KEYS = [
   ["/", "Filter"],
   ["j, k", "Next or previous in a list"],
   ["Enter", "Open"],
-  ["g then f, d, t, e, s", "Go to fleet, drift, tasks, events, source"],
+  ["g then f, d, t, v, e, s", "Go to fleet, drift, tasks, services, events, source"],
   ["r", "Reconcile what the page shows"],
   ["Esc", "Close, or leave the filter"],
   ["?", "This help"],

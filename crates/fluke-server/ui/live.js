@@ -3,7 +3,7 @@
 import { get, signIn } from "./api.js";
 import { hear, load, setLive } from "./store.js";
 
-const KINDS = ["agent", "event", "source", "reconcile"];
+const KINDS = ["agent", "service", "event", "source", "reconcile"];
 const RETRY = 3000;
 /** The server gives a sign of life every 15 seconds. */
 const SILENCE = 40_000;

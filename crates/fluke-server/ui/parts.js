@@ -8,6 +8,8 @@ import { h } from "./view.js";
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
 export const taskLink = (name, props) => h("a", { href: pathOf("tasks", name), ...props }, name);
 
+export const serviceLink = (name, props) => h("a", { href: pathOf("services", name), ...props }, name);
+
 /** A moment, relative to now; the exact one on pointing. */
 export function moment(time, say = ago) {
   if (!time) return h("span", { class: "quiet" }, "never");
@@ -26,6 +28,15 @@ export function labelList(labels) {
   const pairs = Object.entries(labels);
   return h("span", { class: "labels" }, pairs.map(([key, value]) =>
     h("span", { class: "label", key }, h("span", { class: "label-key" }, `${key}=`), value)));
+}
+
+/** Which hosts, label by label. */
+export function selectorList({ match_labels: labels = {}, match_expressions: expressions = [] }) {
+  const wanted = [
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+    ...expressions.map(({ key, operator, values = [] }) => [key, operator.replace("_", " "), values.join(", ")].filter(Boolean).join(" ")),
+  ];
+  return wanted.length === 0 ? "every host" : h("span", { class: "labels" }, wanted.map((text) => h("span", { key: text, class: "label" }, text)));
 }
 
 export const policyTag = (policy) => h("code", { class: "tag" }, policy);
@@ -66,11 +77,12 @@ export const waiting = (what) => h("p", { class: "waiting", role: "status" }, `R
 export const command = (text) => h("pre", { class: "command", tabindex: 0, role: "group", "aria-label": "Command" }, text);
 
 /** One event: what, where, why, how it ended; its output unfolds. */
-export function eventLine(event, { withAgent = true, withTask = true } = {}) {
+export function eventLine(event, { withAgent = true, withTask = true, withService = true } = {}) {
   const tone = eventTone(event);
   const where = [
     withAgent && event.agent && agentLink(event.agent),
     withTask && event.task && taskLink(event.task),
+    withService && event.service && serviceLink(event.service),
     event.step && h("code", null, event.step),
   ].filter(Boolean);
   const why = [

@@ -1,7 +1,7 @@
 // Tasks: what each is, where it is written, how it stands on every host.
 
 import { pathOf, resource } from "./api.js";
-import { empty, facts, nothingHere, outOfDate, output, policyTag, trouble, waiting } from "./parts.js";
+import { empty, facts, nothingHere, outOfDate, output, policyTag, selectorList, trouble, waiting } from "./parts.js";
 import { count, grouped, policyMeaning, STATUSES, statusName } from "./words.js";
 import { icon, statusIcon } from "./icons.js";
 import { listen } from "./store.js";
@@ -100,7 +100,7 @@ function draw(task, hosts, history) {
     facts(
       ["Defined in", h("code", null, task.defined)],
       ["On drift", [policyMeaning(task.policy), " ", policyTag(task.policy)]],
-      ["Selects", selector(task.selector)]),
+      ["Selects", selectorList(task.selector)]),
     h("div", { class: "columns" },
       h("section", { "aria-label": "Steps and hosts" },
         h("h2", null, count(task.steps.length, "step")),
@@ -114,15 +114,6 @@ function draw(task, hosts, history) {
 
 const hostRow = (agent) => h("a", { class: `row is-${agent.status}`, href: pathOf("agents", agent.name) },
   h("span", null, statusIcon(agent.status)), h("span", { class: "row-name", title: agent.name }, agent.name), h("span", { class: "row-why quiet" }, statusName(agent.status)));
-
-/** Which hosts, label by label. */
-function selector({ match_labels: labels = {}, match_expressions: expressions = [] }) {
-  const wanted = [
-    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
-    ...expressions.map(({ key, operator, values = [] }) => [key, operator.replace("_", " "), values.join(", ")].filter(Boolean).join(" ")),
-  ];
-  return wanted.length === 0 ? "every host" : h("span", { class: "labels" }, wanted.map((text) => h("span", { key: text, class: "label" }, text)));
-}
 
 /** A step as the manifest says it. */
 function stepDefinition(step) {

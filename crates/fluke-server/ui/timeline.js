@@ -9,7 +9,7 @@ const PAGE = 50;
 /** More than this is not kept: older ones can be fetched again. */
 const MOST = 300;
 
-/** The events that `filter` (agent, task, kind) lets through. */
+/** The events that `filter` (agent, task, service, kind) lets through. */
 export function timeline(filter, redraw) {
   const wanted = Object.entries(filter).filter(([, value]) => value);
   let events = null;

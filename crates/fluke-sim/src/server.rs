@@ -20,6 +20,7 @@ use fluke_server::fleet::Fleet;
 use fluke_server::outlets::Outlets;
 use fluke_server::reconciles::Reconciles;
 use fluke_server::registry::Registry;
+use fluke_server::services::desk::Desk;
 use fluke_server::source::Desired;
 use fluke_server::trust::{Grant, Trust};
 use fluke_wire::server::{Accepted, serve};
@@ -130,13 +131,14 @@ impl Server {
             events: tap.clone(),
             alerts: Some(tap.clone()),
             reconciles: reconciles.clone(),
-            changes,
+            changes: changes.clone(),
             meter: Arc::default(),
         };
+        let desk = Desk::start(desired.clone(), changes, clock.clone());
         let fleet = Fleet {
             trust: Arc::new(Trust::new(vec![Grant::any(TOKEN)])),
             registry: registry.clone(),
-            desired: desired.clone(),
+            desk,
             outlets,
             poll_interval: POLL,
             heartbeat: HEARTBEAT,

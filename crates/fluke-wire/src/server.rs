@@ -187,7 +187,7 @@ impl<F: Fleet> fleet_server::Fleet for Reception<F> {
         let Entry { welcome, run } = self.fleet.enter(pass, hello, from).await?;
 
         // No await from here on: a session that was entered is run.
-        let (link, downlink, ender) = Link::new(welcome, stream);
+        let (link, downlink, ender) = Link::new(welcome, stream, peer.clone());
         let busy = peer.map(|peer| peer.begin_session());
         let stopping = reached(self.phases.clone(), Phase::Stopping);
         tokio::spawn(async move {

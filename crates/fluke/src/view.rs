@@ -4,6 +4,7 @@ pub mod agent;
 pub mod event_line;
 pub mod fleet;
 pub mod reconcile;
+pub mod service;
 pub mod source;
 pub mod task;
 

@@ -1,202 +1,233 @@
 //! From a model to the snapshot of every host.
 
-use std::collections::HashMap;
+mod shelf;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Model, Snapshot, SnapshotTask};
-use crate::id::{Hash256, LabelKey, LabelValue};
-use crate::label::Labels;
-use crate::parallel::in_parallel;
+use crate::id::{Hash256, ServiceName};
+use crate::label::{Labels, Selector};
 use crate::policy::Policy;
+use crate::service::{Replica, Service, SnapshotService};
 use crate::task::Task;
+use shelf::{Index, Offer, Shelf};
 
-/// How many label sets' snapshots are remembered; more are compiled anew when asked for.
+/// How many snapshots are remembered of each kind; more are compiled anew when asked for.
 const REMEMBERED: usize = 16_384;
 
-/// When more than one in so many tasks changed, the index is made anew.
-const MANY: usize = 8;
+/// The numbered replicas of each service that are one host's.
+pub type Placed = BTreeMap<ServiceName, BTreeSet<u32>>;
 
-/// Compiles snapshots from one model: tasks are resolved and hashed once, hosts with the same
-/// labels share one snapshot, and a host looks only at tasks that can concern it.
+/// Compiles snapshots from one model: tasks and services are resolved and hashed once, hosts with
+/// the same labels and the same replicas share one snapshot, and a host looks only at what can
+/// concern it.
 #[derive(Debug)]
 pub struct Compiler {
-    /// By name.
-    tasks: Vec<Arc<Candidate>>,
-    index: Index,
+    tasks: Shelf<OfferedTask>,
+    services: Shelf<OfferedService>,
     default_policy: Policy,
-    made: Mutex<HashMap<Labels, Arc<Snapshot>>>,
+    made: Mutex<Made>,
+}
+
+/// Snapshots that were asked for.
+#[derive(Debug, Default)]
+struct Made {
+    /// Without numbered replicas, which most hosts have none of.
+    plain: HashMap<Labels, Arc<Snapshot>>,
+    placed: HashMap<(Labels, Placed), Arc<Snapshot>>,
 }
 
 /// A task with what hosts get of it.
 #[derive(Debug)]
-struct Candidate {
+struct OfferedTask {
     task: Arc<Task>,
     hash: Hash256,
     resolved: Arc<SnapshotTask>,
 }
 
-impl Candidate {
+impl Offer for OfferedTask {
+    type Of = Task;
+
     fn new(task: &Arc<Task>, default_policy: Policy) -> Self {
         let resolved = Arc::new(SnapshotTask::new(task, default_policy));
         Self { hash: resolved.hash(), task: task.clone(), resolved }
     }
 
-    /// Whether every host gets the same of both.
+    fn of(&self) -> &Arc<Task> {
+        &self.task
+    }
+
+    fn name(task: &Task) -> &str {
+        task.name.as_str()
+    }
+
+    fn selector(&self) -> &Selector {
+        &self.task.selector
+    }
+
     fn is_same_for_hosts(&self, other: &Self) -> bool {
         self.hash == other.hash && self.task.selector == other.task.selector
+    }
+}
+
+/// A service with what hosts get of it.
+#[derive(Debug)]
+struct OfferedService {
+    service: Arc<Service>,
+    default_policy: Policy,
+    /// Of one that every matching host has.
+    own: Option<(Hash256, Arc<SnapshotService>)>,
+}
+
+impl OfferedService {
+    fn resolve(
+        service: &Service,
+        default_policy: Policy,
+        replicas: Vec<Replica>,
+    ) -> (Hash256, Arc<SnapshotService>) {
+        let resolved = Arc::new(SnapshotService::new(service, default_policy, replicas));
+        (resolved.hash(), resolved)
+    }
+
+    /// Those of a host's numbers that there are.
+    fn numbers(&self, placed: &Placed) -> Option<BTreeSet<u32>> {
+        let count = self.service.replicas?;
+        let given = placed.get(&self.service.name)?;
+        let numbers: BTreeSet<u32> = given.range(..count).copied().collect();
+        (!numbers.is_empty()).then_some(numbers)
+    }
+
+    fn numbered(&self, numbers: &BTreeSet<u32>) -> (Hash256, Arc<SnapshotService>) {
+        let replicas = numbers.iter().copied().map(Replica::Number).collect();
+        Self::resolve(&self.service, self.default_policy, replicas)
+    }
+}
+
+impl Offer for OfferedService {
+    type Of = Service;
+
+    fn new(service: &Arc<Service>, default_policy: Policy) -> Self {
+        let is_own = service.replicas.is_none();
+        let own = is_own.then(|| Self::resolve(service, default_policy, vec![Replica::Own]));
+        Self { service: service.clone(), default_policy, own }
+    }
+
+    fn of(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    fn name(service: &Service) -> &str {
+        service.name.as_str()
+    }
+
+    fn selector(&self) -> &Selector {
+        &self.service.selector
+    }
+
+    fn is_same_for_hosts(&self, other: &Self) -> bool {
+        let (one, other) = (&self.service, &other.service);
+        one.policy == other.policy
+            && one.selector == other.selector
+            && one.replicas == other.replicas
+            && one.container == other.container
     }
 }
 
 impl Compiler {
     /// Prepares `model` for a server with this default policy.
     pub fn new(model: &Model, default_policy: Policy) -> Self {
-        let (tasks, index, made) = (Vec::new(), Index::default(), Mutex::default());
-        Self { tasks, index, default_policy, made }.follow(model)
+        let (tasks, services) = (Shelf::default(), Shelf::default());
+        Self { tasks, services, default_policy, made: Mutex::default() }.follow(model)
     }
 
-    /// The same for a model that follows on this one: tasks that are the very same values are
-    /// not resolved and hashed again, and snapshots that somebody holds stay what they are unless
-    /// a task changed that concerns them.
+    /// The same for a model that follows on this one: what is the very same value is not resolved
+    /// and hashed again, and snapshots that somebody holds stay what they are unless something
+    /// changed that concerns them.
     pub fn follow(&self, model: &Model) -> Self {
-        let Merged { same, gone, new } = self.merge(model);
-        let new = in_parallel(&new, |task| Arc::new(Candidate::new(task, self.default_policy)));
-        let is_among = |others: &[Arc<Candidate>], one: &Candidate| {
-            let at = others.binary_search_by(|other| other.task.name.cmp(&one.task.name));
-            at.is_ok_and(|at| others[at].is_same_for_hosts(one))
-        };
-        let mut touched = Index::default();
-        gone.iter().filter(|one| !is_among(&new, one)).for_each(|one| touched.add(one));
-        new.iter().filter(|one| !is_among(&gone, one)).for_each(|one| touched.add(one));
-        let index = self.index.changed(&same, &gone, &new);
-        let mut tasks = same;
-        tasks.extend(new);
-        // Two runs that are sorted already.
-        tasks.sort_by(|a, b| a.task.name.cmp(&b.task.name));
-        let made = Mutex::new(self.made_apart_from(&touched));
-        Self { tasks, index, default_policy: self.default_policy, made }
-    }
-
-    /// What becomes of the tasks known here with `model`; all by name.
-    fn merge<'m>(&self, model: &'m Model) -> Merged<'m> {
-        let mut merged = Merged { same: Vec::new(), gone: Vec::new(), new: Vec::new() };
-        merged.same.reserve(self.tasks.len());
-        let mut known = self.tasks.iter().peekable();
-        for task in model.tasks.values() {
-            while let Some(gone) = known.next_if(|known| known.task.name < task.name) {
-                merged.gone.push(gone.clone());
-            }
-            match known.next_if(|known| known.task.name == task.name) {
-                Some(same) if Arc::ptr_eq(&same.task, task) => merged.same.push(same.clone()),
-                other => {
-                    merged.gone.extend(other.cloned());
-                    merged.new.push(task);
-                }
-            }
-        }
-        merged.gone.extend(known.cloned());
-        merged
+        let policy = self.default_policy;
+        let (tasks, touched_tasks) = self.tasks.follow(model.tasks.values(), policy);
+        let (services, touched_services) = self.services.follow(model.services.values(), policy);
+        let made = Mutex::new(self.made_apart_from(&touched_tasks, &touched_services));
+        Self { tasks, services, default_policy: policy, made }
     }
 
     /// Snapshots that are in use and hold nothing that was touched.
-    fn made_apart_from(&self, touched: &Index) -> HashMap<Labels, Arc<Snapshot>> {
-        let stays = |(labels, snapshot): &(&Labels, &Arc<Snapshot>)| {
-            Arc::strong_count(snapshot) > 1 && touched.matching(labels).next().is_none()
+    fn made_apart_from(
+        &self,
+        tasks: &Index<OfferedTask>,
+        services: &Index<OfferedService>,
+    ) -> Made {
+        let stays = |labels: &Labels, snapshot: &Arc<Snapshot>| {
+            Arc::strong_count(snapshot) > 1 && !tasks.concerns(labels) && !services.concerns(labels)
         };
         let made = self.made();
-        made.iter().filter(stays).map(|(labels, made)| (labels.clone(), made.clone())).collect()
+        let plain = made.plain.iter().filter(|(labels, made)| stays(labels, made));
+        let placed = made.placed.iter().filter(|((labels, _), made)| stays(labels, made));
+        Made {
+            plain: plain.map(|(labels, made)| (labels.clone(), made.clone())).collect(),
+            placed: placed.map(|(key, made)| (key.clone(), made.clone())).collect(),
+        }
     }
 
-    /// What a host with these labels should be.
+    /// What a host with these labels should be, numbered replicas aside.
     pub fn snapshot(&self, labels: &Labels) -> Arc<Snapshot> {
-        if let Some(made) = self.made().get(labels) {
+        if let Some(made) = self.made().plain.get(labels) {
             return made.clone();
         }
-        let matching = self.index.matching(labels);
-        let tasks = matching.map(|found| (found.hash, found.resolved.clone())).collect();
-        let snapshot = Arc::new(Snapshot::from_hashed(tasks));
+        let tasks = self.tasks.matching(labels);
+        let tasks = tasks.map(|found| (found.hash, found.resolved.clone())).collect();
+        let services: Vec<_> =
+            self.services.matching(labels).filter_map(|found| found.own.clone()).collect();
+        let snapshot = match Snapshot::from_hashed(tasks) {
+            snapshot if services.is_empty() => snapshot,
+            snapshot => snapshot.with_hashed_services(services),
+        };
+        let snapshot = Arc::new(snapshot);
         let mut made = self.made();
-        if made.len() < REMEMBERED {
-            made.insert(labels.clone(), snapshot.clone());
+        if made.plain.len() < REMEMBERED {
+            made.plain.insert(labels.clone(), snapshot.clone());
         }
         snapshot
     }
 
-    fn made(&self) -> MutexGuard<'_, HashMap<Labels, Arc<Snapshot>>> {
-        // A map of finished values is sound whatever happened to the thread that held it.
+    /// What a host with these labels and these replicas should be. Replicas that there are not, or
+    /// that are not for such a host, are passed over.
+    pub fn snapshot_with(&self, labels: &Labels, placed: &Placed) -> Arc<Snapshot> {
+        if placed.is_empty() {
+            return self.snapshot(labels);
+        }
+        let matching = self.services.matching(labels);
+        let numbered: Vec<_> =
+            matching.filter_map(|found| Some((found, found.numbers(placed)?))).collect();
+        if numbered.is_empty() {
+            return self.snapshot(labels);
+        }
+        let placed =
+            numbered.iter().map(|(it, numbers)| (it.service.name.clone(), numbers.clone()));
+        let key = (labels.clone(), placed.collect::<Placed>());
+        if let Some(made) = self.made().placed.get(&key) {
+            return made.clone();
+        }
+        let plain = self.snapshot(labels);
+        let hashes = plain.service_hashes().iter().copied();
+        let mut services: Vec<_> = hashes.zip(plain.services().iter().cloned()).collect();
+        services.extend(numbered.iter().map(|(found, numbers)| found.numbered(numbers)));
+        let snapshot = Arc::new(Snapshot::clone(&plain).with_hashed_services(services));
+        let mut made = self.made();
+        if made.placed.len() < REMEMBERED {
+            made.placed.insert(key, snapshot.clone());
+        }
+        snapshot
+    }
+
+    /// Whether what such a host should be depends on where replicas are placed.
+    pub fn has_numbered(&self, labels: &Labels) -> bool {
+        self.services.matching(labels).any(|found| found.own.is_none())
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        // Maps of finished values are sound whatever happened to the thread that held them.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-struct Merged<'m> {
-    same: Vec<Arc<Candidate>>,
-    gone: Vec<Arc<Candidate>>,
-    new: Vec<&'m Arc<Task>>,
-}
-
-/// Finds tasks by labels; the lists in it are shared with the indices of other models.
-#[derive(Debug, Clone, Default)]
-struct Index {
-    /// Tasks by one of the pairs that they ask for.
-    by_pair: HashMap<(LabelKey, LabelValue), Arc<Vec<Arc<Candidate>>>>,
-    /// Tasks that ask for no pair.
-    unpaired: Arc<Vec<Arc<Candidate>>>,
-}
-
-impl Index {
-    /// An index of `same` and `new`, where this one is of `same` and `gone`.
-    fn changed(
-        &self,
-        same: &[Arc<Candidate>],
-        gone: &[Arc<Candidate>],
-        new: &[Arc<Candidate>],
-    ) -> Self {
-        let few = gone.len() * MANY < same.len();
-        let mut index = if few { self.clone() } else { Self::default() };
-        match few {
-            true => gone.iter().for_each(|candidate| index.remove(candidate)),
-            false => same.iter().for_each(|candidate| index.add(candidate)),
-        }
-        new.iter().for_each(|candidate| index.add(candidate));
-        index
-    }
-
-    fn add(&mut self, candidate: &Arc<Candidate>) {
-        let list = match pair_of(candidate) {
-            Some(pair) => self.by_pair.entry(pair).or_default(),
-            None => &mut self.unpaired,
-        };
-        Arc::make_mut(list).push(candidate.clone());
-    }
-
-    fn remove(&mut self, candidate: &Arc<Candidate>) {
-        let others = |list: &mut Arc<Vec<Arc<Candidate>>>| {
-            Arc::make_mut(list).retain(|other| !Arc::ptr_eq(other, candidate));
-            list.is_empty()
-        };
-        match pair_of(candidate) {
-            Some(pair) => {
-                if self.by_pair.get_mut(&pair).is_some_and(others) {
-                    self.by_pair.remove(&pair);
-                }
-            }
-            None => {
-                others(&mut self.unpaired);
-            }
-        }
-    }
-
-    /// Every task that is for a host with these labels.
-    fn matching(&self, labels: &Labels) -> impl Iterator<Item = &Arc<Candidate>> {
-        let pairs = labels.0.iter();
-        let paired =
-            pairs.filter_map(|(key, value)| self.by_pair.get(&(key.clone(), value.clone())));
-        let candidates = self.unpaired.iter().chain(paired.flat_map(|list| list.iter()));
-        candidates.filter(|candidate| candidate.task.selector.matches(labels))
-    }
-}
-
-/// The last pair by key order; any one pair is enough to find the task by.
-fn pair_of(candidate: &Candidate) -> Option<(LabelKey, LabelValue)> {
-    let (key, value) = candidate.task.selector.match_labels.iter().next_back()?;
-    Some((key.clone(), value.clone()))
 }

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::id::{LabelKey, LabelValue, StepAddress};
 use crate::label::{Labels, Selector};
+use crate::service::Replica;
 use crate::task::{ExecutorSpec, Location, OnFailure, ShellSpec};
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -97,6 +98,80 @@ fn a_model_that_follows_is_compiled_like_a_new_one() {
     assert_eq!(followed.snapshot(&host), fresh.snapshot(&host));
     let shared = |compiler: &Compiler| compiler.snapshot(&host).tasks()[0].clone();
     assert!(Arc::ptr_eq(&shared(&first), &shared(&followed)), "what is the same is shared");
+}
+
+fn service(name: &str, replicas: Option<u32>, pairs: &[(&str, &str)]) -> Arc<Service> {
+    Arc::new(Service {
+        name: ServiceName::new(name).expect("name"),
+        description: None,
+        policy: None,
+        selector: Selector { match_labels: labels(pairs).0, match_expressions: vec![] },
+        replicas,
+        reschedule_after: crate::service::RESCHEDULE_AFTER,
+        container: crate::service::ContainerSpec {
+            image: format!("{name}:1"),
+            command: None,
+            env: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            health: None,
+            resources: Default::default(),
+        },
+        ports: Vec::new(),
+        defined: Location { file: "a.fluke.hcl".into(), line: 1 },
+    })
+}
+
+fn with_services(services: &[Arc<Service>]) -> Model {
+    let by_name = |service: &Arc<Service>| (service.name.clone(), service.clone());
+    Model { services: services.iter().map(by_name).collect(), ..model(&[task("a", &[], &["1"])]) }
+}
+
+fn placed(name: &str, numbers: &[u32]) -> Placed {
+    Placed::from([(ServiceName::new(name).expect("name"), numbers.iter().copied().collect())])
+}
+
+#[test]
+fn a_host_has_the_services_that_match_and_the_replicas_that_it_was_given() {
+    let services =
+        [service("own", None, &[("role", "app")]), service("web", Some(3), &[("role", "app")])];
+    let compiler = Compiler::new(&with_services(&services), Policy::Remediate);
+    let (app, other) = (labels(&[("role", "app")]), labels(&[]));
+    let has = |labels: &Labels, placed: &Placed| -> Vec<(String, Vec<Replica>)> {
+        let snapshot = compiler.snapshot_with(labels, placed);
+        let each = snapshot.services().iter();
+        each.map(|service| (service.name.to_string(), service.replicas.clone())).collect()
+    };
+    let own = || ("own".to_string(), vec![Replica::Own]);
+    let numbered = |numbers: &[u32]| {
+        ("web".to_string(), numbers.iter().copied().map(Replica::Number).collect())
+    };
+    assert_eq!(has(&app, &Placed::new()), [own()]);
+    assert_eq!(has(&app, &placed("web", &[0, 2])), [own(), numbered(&[0, 2])]);
+    assert_eq!(has(&app, &placed("web", &[3])), [own()], "there are three");
+    assert_eq!(has(&app, &placed("own", &[0])), [own()], "it has no numbers");
+    assert_eq!(has(&other, &placed("web", &[0])), [], "it is not for such a host");
+    assert!(compiler.has_numbered(&app) && !compiler.has_numbered(&other));
+}
+
+#[test]
+fn hosts_with_the_same_labels_and_replicas_share_a_snapshot_also_after_a_commit_for_others() {
+    let web = service("web", Some(3), &[("role", "app")]);
+    let first = Compiler::new(&with_services(std::slice::from_ref(&web)), Policy::Remediate);
+    let app = labels(&[("role", "app")]);
+    let one = first.snapshot_with(&app, &placed("web", &[0]));
+    assert!(Arc::ptr_eq(&one, &first.snapshot_with(&app, &placed("web", &[0, 7]))));
+    assert_ne!(one.hash(), first.snapshot_with(&app, &placed("web", &[1])).hash());
+    assert_ne!(one.hash(), first.snapshot(&app).hash());
+
+    let elsewhere = service("db", None, &[("role", "db")]);
+    let next = first.follow(&with_services(&[web.clone(), elsewhere]));
+    // The tasks are new values that say the same.
+    let after = next.snapshot_with(&app, &placed("web", &[0]));
+    assert!(Arc::ptr_eq(&one, &after));
+    let changed = Arc::new(Service { replicas: Some(1), ..(*web).clone() });
+    let next = next.follow(&with_services(&[changed]));
+    assert_eq!(next.snapshot_with(&app, &placed("web", &[0])).hash(), one.hash());
+    assert_eq!(next.snapshot_with(&app, &placed("web", &[1])).services().len(), 0);
 }
 
 #[test]

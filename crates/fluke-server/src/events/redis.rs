@@ -262,7 +262,7 @@ impl EventStore for RedisStore {
 
 /// How many entries to ask for: not many more than are wanted, where all are.
 fn chunk_for(query: &EventQuery, found: usize) -> usize {
-    match query.kind.is_none() && query.task.is_none() {
+    match query.kind.is_none() && query.task.is_none() && query.service.is_none() {
         true => query.limit.saturating_add(1).saturating_sub(found).clamp(1, CHUNK),
         false => CHUNK,
     }

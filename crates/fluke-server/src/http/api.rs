@@ -158,7 +158,7 @@ fn sum(counts: &BTreeMap<Status, u32>) -> Status {
 }
 
 /// What Git says; before the first good commit, why it says nothing yet.
-fn in_force(app: &App) -> Result<Arc<Desired>, Problem> {
+pub(super) fn in_force(app: &App) -> Result<Arc<Desired>, Problem> {
     let desired = app.desired.borrow().clone();
     desired.ok_or_else(|| Problem::unavailable(why_nothing_is_in_force(&app.source.borrow())))
 }
@@ -251,7 +251,7 @@ pub(super) async fn progress(
 }
 
 /// The last part of a path.
-pub(super) struct Named(String);
+pub(super) struct Named(pub(super) String);
 
 impl FromRequestParts<App> for Named {
     type Rejection = Problem;

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use fluke_model::api::ReplicaCounts;
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -19,6 +20,7 @@ use super::App;
 use super::api::apart;
 use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
+use crate::services::listing;
 use page::Page;
 
 /// What the HTTP side counts on its way.
@@ -64,6 +66,7 @@ pub(super) fn collect(app: &App, now: Timestamp) -> String {
     page.gauge("fluke_build_info", "The version that runs.");
     page.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     agents(app, &mut page);
+    services(app, &mut page);
     work(app, &mut page);
     source(app, now, &mut page);
     events(app, &mut page);
@@ -93,6 +96,24 @@ fn agents(app: &App, page: &mut Page) {
     for why in Refused::ALL {
         page.labelled(&[("reason", why.as_str())], app.meter.refusals(why));
     }
+}
+
+fn services(app: &App, page: &mut Page) {
+    let now = tokio::time::Instant::now().into_std();
+    let services = listing::services(&app.desk.book(), app.default_policy, now);
+    page.gauge("fluke_services", "Services of the commit in force, by status.");
+    for status in Status::ALL {
+        let count = services.iter().filter(|service| service.status == status).count();
+        page.labelled(&[("status", status.as_str())], count as u64);
+    }
+    let sum = |count: fn(&ReplicaCounts) -> u32| -> u64 {
+        services.iter().map(|service| u64::from(count(&service.counts))).sum()
+    };
+    page.gauge("fluke_replicas", "Replicas of all services, by what is counted.");
+    page.labelled(&[("count", "wanted")], sum(|counts| counts.wanted));
+    page.labelled(&[("count", "running")], sum(|counts| counts.running));
+    page.labelled(&[("count", "serving")], sum(|counts| counts.serving));
+    page.labelled(&[("count", "failed")], sum(|counts| counts.failed));
 }
 
 fn work(app: &App, page: &mut Page) {

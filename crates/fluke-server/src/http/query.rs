@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::Query;
 use fluke_model::api::DriftMark;
 use fluke_model::event::{EventId, EventKind};
-use fluke_model::id::{AgentName, LabelKey, TaskName};
+use fluke_model::id::{AgentName, LabelKey, ServiceName, TaskName};
 use fluke_model::label::LabelFilter;
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
@@ -70,6 +70,14 @@ pub(super) const TASKS: &[Parameter] = &[
     one::<bool>("agents", "`false` leaves out the list of each task's agents; their counts stay."),
 ];
 
+/// Of `GET services`.
+pub(super) const SERVICES: &[Parameter] = &[
+    one::<Status>("status", "Only services that stand so."),
+    one::<Part>("name", "Only services whose name contains this."),
+    one::<Limit<MOST>>("limit", "At most so many; all where none is given."),
+    one::<ServiceName>("after", "Only services behind this name: the `next` of the page before."),
+];
+
 /// Of `GET drift`.
 pub(super) const DRIFT: &[Parameter] = &[
     one::<AgentName>("agent", "Only of this agent."),
@@ -83,10 +91,20 @@ pub(super) const DRIFT: &[Parameter] = &[
 pub(super) const EVENTS: &[Parameter] = &[
     one::<AgentName>("agent", "Only of this agent."),
     one::<TaskName>("task", "Only of this task."),
+    one::<ServiceName>("service", "Only of this service."),
     one::<EventKind>("kind", "Only of this kind."),
     one::<Limit<MOST_EVENTS>>("limit", "At most so many; 100 where none is given."),
     one::<EventId>("before", "Only older ones than this: the `next` of the page before."),
 ];
+
+/// Which services are wanted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ServiceFilter {
+    pub status: Option<Status>,
+    pub name: Option<String>,
+    pub limit: Option<usize>,
+    pub after: Option<ServiceName>,
+}
 
 /// Which tasks are wanted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -121,6 +139,16 @@ pub(super) fn tasks(uri: &Uri) -> Result<TaskFilter, Problem> {
     })
 }
 
+pub(super) fn services(uri: &Uri) -> Result<ServiceFilter, Problem> {
+    let given = Given::read(uri, SERVICES)?;
+    Ok(ServiceFilter {
+        status: given.one("status")?,
+        name: given.one("name")?.map(|Part(part)| part),
+        limit: given.one("limit")?.map(|Limit::<MOST>(limit)| limit),
+        after: given.one("after")?,
+    })
+}
+
 pub(super) fn drift(uri: &Uri) -> Result<DriftFilter, Problem> {
     let given = Given::read(uri, DRIFT)?;
     Ok(DriftFilter {
@@ -138,6 +166,7 @@ pub(super) fn events(uri: &Uri) -> Result<EventQuery, Problem> {
     Ok(EventQuery {
         agent: given.one("agent")?,
         task: given.one("task")?,
+        service: given.one("service")?,
         kind: given.one("kind")?,
         before: given.one("before")?,
         after: None,
@@ -278,7 +307,7 @@ macro_rules! reads_itself {
     )*};
 }
 
-reads_itself!(AgentName, TaskName, DriftMark);
+reads_itself!(AgentName, ServiceName, TaskName, DriftMark);
 
 /// For types with a few values, each of which has a name.
 macro_rules! one_of {

@@ -103,6 +103,7 @@ impl Server {
             )),
             registry,
             desired: desired.subscribe(),
+            desk: Desk::start(desired.subscribe(), changes.clone(), Clock::default()),
             source: source.subscribe(),
             pushed: {
                 let polls = polls.clone();

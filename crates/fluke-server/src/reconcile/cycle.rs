@@ -98,7 +98,9 @@ impl Machine {
             effects.push(Effect::Send(ToAgent::Snapshot { commit, snapshot }));
         }
         if indices(&board.snapshot, &cycle.scope).is_empty() {
-            cycle.request.into_iter().for_each(|request| effects.push(ended(request, None)));
+            if let Some(request) = cycle.request {
+                self.end_with_services(request, None, effects);
+            }
             return;
         }
         let instruction = session.instruct();

@@ -5,6 +5,7 @@ mod commits;
 mod dying;
 mod laws;
 mod returning;
+mod services;
 
 use std::collections::BTreeMap;
 

@@ -41,6 +41,7 @@ impl Machine {
             commit: self.board.as_ref().map(|board| board.commit.clone()),
             snapshot: self.board.as_ref().map(|board| board.snapshot.hash()),
             tasks,
+            services: self.service_counts(),
             error: self.error().map(str::to_string),
         }
     }
@@ -53,7 +54,10 @@ impl Machine {
             (Some(_), Some(_)) if self.error().is_some() => Status::Failed,
             // Steps may follow that nobody knows of yet.
             (Some(_), Some(_)) if matches!(self.phase, Phase::Applying { .. }) => Status::Applying,
-            (Some(_), Some(board)) => Status::of_steps(board.steps.iter().map(StepState::status)),
+            (Some(_), Some(board)) => {
+                let steps = Status::of_steps(board.steps.iter().map(StepState::status));
+                Status::of(self.service_statuses().chain([steps]))
+            }
         }
     }
 
@@ -78,6 +82,8 @@ impl Machine {
             agent: self.view(),
             executors: self.hello.executors.clone(),
             task_details: self.board.as_ref().map(tasks).unwrap_or_default(),
+            service_details: self.service_details(),
+            network: self.network_parts(),
             events: Vec::new(),
             events_error: None,
         }

@@ -28,6 +28,11 @@ impl Claims {
         self.by_host.get(host).map(|claim| claim.subnet)
     }
 
+    /// What is a host's.
+    pub fn of(&self, host: &AgentName) -> Option<Claim> {
+        self.by_host.get(host).copied()
+    }
+
     /// Rules on what `host` takes to be its own, if anything.
     pub fn claim(&mut self, host: &AgentName, claim: Option<Claim>, now: Timestamp) -> Ruling {
         self.give_up(host);

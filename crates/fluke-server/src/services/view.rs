@@ -13,14 +13,18 @@ use fluke_model::directory::{Names, Peer, Peers, Placements, Route, RouteKey, Ro
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
-use fluke_model::placement::{Candidate, Placement, Wanted, place};
+use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
+use fluke_model::snapshot::Placed;
 
 use super::claims::Claims;
 
 /// How long what a host runs is led to after its agent's connection was closed in good order: the
 /// agent restarts, the machine goes on.
 pub const RESTART_GRACE: Duration = Duration::from_secs(30);
+
+/// How many hosts are known at most; what others say of hosts must not fill the memory.
+const MOST: usize = 100_000;
 
 /// The services of a commit.
 pub type Services = BTreeMap<ServiceName, Arc<Service>>;
@@ -37,7 +41,9 @@ pub struct HostView {
     /// What it runs.
     pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
     /// The replicas that it was given and may not speak of yet.
-    pub given: BTreeMap<ServiceName, BTreeSet<u32>>,
+    pub given: Placed,
+    /// Whether that is only what others say.
+    pub is_hearsay: bool,
     /// How names, routes and mesh are there.
     pub network: Option<NetworkReport>,
     /// How it is reached.
@@ -49,6 +55,8 @@ pub struct HostView {
 pub enum Presence {
     /// Connected.
     Here,
+    /// Connected, and has not said yet what it runs: it keeps what it has, and gets nothing more.
+    Arriving(Instant),
     /// Its agent closed the connection: the machine lives.
     Restarting(Instant),
     /// Nothing is heard of its machine; the connection may still be thought open.
@@ -59,17 +67,25 @@ pub enum Presence {
 
 impl Presence {
     /// Since when it is away; none if it is here.
-    fn away_since(self) -> Option<Instant> {
+    pub fn away_since(self) -> Option<Instant> {
         match self {
             Self::Here => None,
-            Self::Restarting(since) | Self::Silent(since) | Self::Expected(since) => Some(since),
+            Self::Arriving(since)
+            | Self::Restarting(since)
+            | Self::Silent(since)
+            | Self::Expected(since) => Some(since),
         }
     }
 
+    /// Whether its agent can be told something.
+    pub fn is_connected(self) -> bool {
+        matches!(self, Self::Here | Self::Arriving(_))
+    }
+
     /// Whether what it runs may be led to.
-    fn is_reachable(self, now: Instant) -> bool {
+    pub fn is_reachable(self, now: Instant) -> bool {
         match self {
-            Self::Here => true,
+            Self::Here | Self::Arriving(_) => true,
             Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
             Self::Silent(_) | Self::Expected(_) => false,
         }
@@ -93,7 +109,7 @@ impl HostView {
 
     /// One that others speak of.
     pub fn expected(now: Instant) -> Self {
-        Self::new(Presence::Expected(now))
+        Self { is_hearsay: true, ..Self::new(Presence::Expected(now)) }
     }
 
     fn new(presence: Presence) -> Self {
@@ -102,7 +118,8 @@ impl HostView {
             node_type: NodeType::Worker,
             presence,
             deployments: BTreeMap::new(),
-            given: BTreeMap::new(),
+            given: Placed::new(),
+            is_hearsay: false,
             network: None,
             mesh: None,
         }
@@ -112,9 +129,29 @@ impl HostView {
     pub fn reported(&mut self, report: ServicesReport) {
         if report.whole {
             self.deployments.clear();
+            if std::mem::take(&mut self.is_hearsay) {
+                self.given.clear();
+            }
+            if matches!(self.presence, Presence::Arriving(_)) {
+                self.presence = Presence::Here;
+            }
         }
         report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
         self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+    }
+
+    /// Whether a service is for it; one that was not seen had it when it was last spoken of.
+    fn is_matched_by(&self, service: &Service) -> bool {
+        match &self.labels {
+            Some(labels) => service.selector.matches(labels),
+            None => self.given.contains_key(&service.name),
+        }
+    }
+
+    /// What names and routes may lead to here.
+    pub fn serving(&self) -> BTreeSet<(DeploymentId, Option<Ipv4Addr>)> {
+        let serving = self.deployments.values().filter(|it| it.serves);
+        serving.map(|it| (it.id, it.address)).collect()
     }
 
     /// The numbered replicas of a service that it runs, was given, or has the volumes of. What
@@ -134,21 +171,42 @@ impl HostView {
     }
 }
 
+/// Who serves now and will go on to: replicas by service.
+type Served<'a> = BTreeMap<&'a ServiceName, BTreeSet<Replica>>;
+
 impl View {
+    /// Takes note of an agent that connected. What was known of its host holds until it says
+    /// otherwise.
+    pub fn arrive(&mut self, name: &AgentName, labels: Labels, node_type: NodeType, now: Instant) {
+        let presence = Presence::Arriving(now);
+        let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::new(presence));
+        (host.labels, host.node_type) = (Some(labels), node_type);
+        (host.presence, host.network) = (presence, None);
+    }
+
     /// Where the numbered replicas of `service` belong.
     pub fn place(&self, service: &Service, now: Instant) -> Placement {
+        self.placed_by(place, service, now)
+    }
+
+    /// Where they are, as far as that is known.
+    pub fn keep(&self, service: &Service, now: Instant) -> Placement {
+        self.placed_by(keep, service, now)
+    }
+
+    fn placed_by(
+        &self,
+        how: fn(Wanted<'_>, &[Candidate]) -> Placement,
+        service: &Service,
+        now: Instant,
+    ) -> Placement {
         let Some(replicas) = service.replicas else { return Placement::new() };
-        let matches = |host: &HostView| match &host.labels {
-            Some(labels) => service.selector.matches(labels),
-            // It had it when it was last spoken of.
-            None => host.given.contains_key(&service.name),
-        };
         let candidate = |(name, host): (&AgentName, &HostView)| Candidate {
             host: name.clone(),
             away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
             holds: host.holds(&service.name),
         };
-        let hosts = self.hosts.iter().filter(|(_, host)| matches(host));
+        let hosts = self.hosts.iter().filter(|(_, host)| host.is_matched_by(service));
         let candidates: Vec<Candidate> = hosts.map(candidate).collect();
         let wanted = Wanted {
             service: &service.name,
@@ -156,7 +214,7 @@ impl View {
             is_stateful: service.container.is_stateful(),
             reschedule_after: service.reschedule_after,
         };
-        place(wanted, &candidates)
+        how(wanted, &candidates)
     }
 
     /// Remembers what was placed, so that it stays placed.
@@ -175,6 +233,9 @@ impl View {
     pub fn hear_of(&mut self, known: &Placements, now: Instant) {
         for (service, placement) in &known.0 {
             for (number, name) in placement {
+                if self.hosts.len() >= MOST && !self.hosts.contains_key(name) {
+                    continue;
+                }
                 let host = self.hosts.entry(name.clone());
                 let host = host.or_insert_with(|| HostView::expected(now));
                 if matches!(host.presence, Presence::Expected(_)) {
@@ -196,12 +257,33 @@ impl View {
         Table(table)
     }
 
+    /// Who serves in which place, and is not on its way out.
+    fn served(&self, now: Instant) -> Served<'_> {
+        let mut served = Served::new();
+        for host in self.hosts.values().filter(|host| host.presence.is_reachable(now)) {
+            let stays = |it: &&DeploymentReport| it.serves && it.phase != Phase::Retiring;
+            for it in host.deployments.values().filter(stays) {
+                served.entry(&it.service).or_default().insert(it.replica);
+            }
+        }
+        served
+    }
+
     /// Every container that may be led to, by service.
-    fn serving(&self, now: Instant) -> BTreeMap<&ServiceName, BTreeSet<Ipv4Addr>> {
+    fn serving(
+        &self,
+        services: &Services,
+        now: Instant,
+    ) -> BTreeMap<&ServiceName, BTreeSet<Ipv4Addr>> {
+        let served = self.served(now);
         let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
         for host in self.hosts.values() {
             let is_reachable = host.presence.is_reachable(now);
-            for it in host.deployments.values().filter(|it| it.serves) {
+            let is_led_to = |it: &&DeploymentReport| {
+                it.serves
+                    && !(it.phase == Phase::Retiring && is_replaced(it, host, services, &served))
+            };
+            for it in host.deployments.values().filter(is_led_to) {
                 let (sure, doubtful) = serving.entry(&it.service).or_default();
                 let addresses = if is_reachable { sure } else { doubtful };
                 addresses.extend(it.address);
@@ -215,14 +297,14 @@ impl View {
 
     /// What is called what. A service of the commit that nothing serves has a name all the same.
     pub fn names(&self, services: &Services, now: Instant) -> Names {
-        let mut serving = self.serving(now);
+        let mut serving = self.serving(services, now);
         let row = |name: &ServiceName| (name.clone(), serving.remove(name).unwrap_or_default());
         Table(services.keys().map(row).collect())
     }
 
     /// What comes in goes where.
     pub fn routes(&self, services: &Services, now: Instant) -> Routes {
-        let serving = self.serving(now);
+        let serving = self.serving(services, now);
         let mut routes = BTreeMap::new();
         for service in services.values() {
             let addresses = serving.get(&service.name);
@@ -247,45 +329,56 @@ impl View {
         Table(self.hosts.iter().filter_map(peer).collect())
     }
 
-    /// The deployments of `host` that nothing leads to any more: not wanted, replaced by one that
+    /// The deployments of each host that nothing leads to any more: not wanted, replaced by one that
     /// serves wherever that is, and gone from what every proxy that is here has loaded.
     pub fn released(
         &self,
-        host: &AgentName,
         services: &Services,
         routes: Hash256,
         now: Instant,
-    ) -> Vec<DeploymentId> {
-        let Some(view) = self.hosts.get(host) else { return Vec::new() };
+    ) -> BTreeMap<&AgentName, BTreeSet<DeploymentId>> {
+        let mut released: BTreeMap<&AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
         if !self.proxies_have(routes) {
-            return Vec::new();
+            return released;
         }
-        let is_replaced = |it: &&DeploymentReport| match services.get(&it.service) {
-            None => true,
-            Some(service) if service.replicas.is_none() => !it.serves,
-            Some(_) => self.is_served_elsewhere(it, now),
-        };
-        let retiring = view.deployments.values().filter(|it| it.phase == Phase::Retiring);
-        retiring.filter(is_replaced).map(|it| it.id).collect()
+        let served = self.served(now);
+        for (name, host) in &self.hosts {
+            let retiring = host.deployments.values().filter(|it| it.phase == Phase::Retiring);
+            let gone = retiring.filter(|it| is_replaced(it, host, services, &served));
+            let gone: BTreeSet<DeploymentId> = gone.map(|it| it.id).collect();
+            if !gone.is_empty() {
+                released.insert(name, gone);
+            }
+        }
+        released
     }
 
     fn proxies_have(&self, routes: Hash256) -> bool {
         let is_proxy =
-            |host: &&HostView| host.node_type == NodeType::Proxy && host.presence == Presence::Here;
+            |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
         self.hosts.values().filter(is_proxy).all(|proxy| {
             let loaded = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
             loaded.is_some_and(|loaded| loaded.hash == routes)
         })
     }
+}
 
-    /// Whether another deployment serves in the same place, here or on another host.
-    fn is_served_elsewhere(&self, it: &DeploymentReport, now: Instant) -> bool {
-        let reachable = self.hosts.values().filter(|host| host.presence.is_reachable(now));
-        let mut all = reachable.flat_map(|host| host.deployments.values());
-        all.any(|other| {
-            let is_same_place = other.service == it.service && other.replica == it.replica;
-            is_same_place && other.serves && other.phase != Phase::Retiring
-        })
+/// Whether a deployment that its host does not want any more need not be waited for.
+fn is_replaced(
+    it: &DeploymentReport,
+    host: &HostView,
+    services: &Services,
+    served: &Served<'_>,
+) -> bool {
+    let Some(service) = services.get(&it.service) else { return true };
+    let serves = served.get(&it.service);
+    match (it.replica, service.replicas) {
+        // Its successor is on the same host, which knows best.
+        (Replica::Own, None) => !it.serves || !host.is_matched_by(service),
+        (Replica::Number(number), Some(count)) if number >= count => true,
+        (Replica::Number(_), Some(_)) => serves.is_some_and(|serves| serves.contains(&it.replica)),
+        // The service is spread in another way than it was.
+        (Replica::Own, Some(_)) | (Replica::Number(_), None) => serves.is_some(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Real streams to agents that a test plays, and what becomes of a session that goes wrong.
 
+mod services;
+
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +26,7 @@ use crate::events::{EventLog, EventSink, QueueBounds};
 use crate::fleet::Fleet;
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
+use crate::services::desk::Desk;
 use crate::tls::Listener;
 use crate::trust::{Grant, Trust};
 
@@ -67,7 +70,7 @@ impl Door {
             open,
             trust: Arc::new(Trust::new(vec![Grant::any("token")])),
             registry: registry.clone(),
-            desired: wanted,
+            desk: Desk::start(wanted, changes.clone(), Clock::default()),
             outlets: Outlets {
                 events: sink.clone(),
                 alerts: None,
@@ -92,6 +95,10 @@ impl Door {
     }
 
     async fn join(&self, name: &str) -> Stream {
+        self.join_as(name, NodeType::Worker).await
+    }
+
+    async fn join_as(&self, name: &str, node_type: NodeType) -> Stream {
         let target = Target {
             url: format!("grpc://{}", self.address).parse().expect("an address"),
             token: Secret::new("token"),
@@ -102,7 +109,7 @@ impl Door {
             labels: Labels([Labels::parse_pair(&format!("host={name}")).expect("a label")].into()),
             version: "0".into(),
             executors: vec!["shell".into()],
-            node_type: NodeType::Worker,
+            node_type,
             snapshot: None,
             instance: InstanceId(1),
             previous: None,
@@ -116,7 +123,10 @@ impl Door {
             let task = task(name, host, *steps);
             (task.name.clone(), Arc::new(task))
         });
-        let model = Model { tasks: tasks.collect(), ..Model::default() };
+        self.put_in_force(id, Model { tasks: tasks.collect(), ..Model::default() });
+    }
+
+    fn put_in_force(&self, id: &str, model: Model) {
         let compiler = Compiler::new(&model, Policy::Remediate);
         let (commit, since) = (CommitId::new(id), Timestamp(1));
         self.desired.send_replace(Some(Arc::new(Desired { commit, since, model, compiler })));

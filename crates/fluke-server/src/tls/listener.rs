@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -137,7 +138,7 @@ impl Listener {
     pub fn into_agents(self) -> impl Stream<Item = io::Result<Accepted>> + Send + 'static {
         futures_util::stream::unfold(self, |mut listener| async move {
             let (connection, peer) = listener.accept().await;
-            Some((Ok(Accepted::new(connection, Some(peer))), listener))
+            Some((Ok(Accepted::over_socket(connection, Some(peer))), listener))
         })
     }
 
@@ -279,6 +280,15 @@ impl Plain {
             complaints.make(peer.ip(), why);
         }
         polled
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Plain(plain) => plain.stream.as_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_fd(),
+        }
     }
 }
 

@@ -1,32 +1,41 @@
 //! A connection as the server takes it: any byte stream, and a limit to idleness.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 /// How long a connection may be open without a session on it.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + Any {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + Any> ByteStream for T {}
 
 /// An accepted connection: plain TCP, TLS, or a pipe in memory.
 pub struct Accepted {
     io: Box<dyn ByteStream>,
+    /// How to find the socket under it.
+    socket: fn(&dyn Any) -> Option<BorrowedFd<'_>>,
     peer: Peer,
     idle: Option<Pin<Box<Sleep>>>,
     cut: Cut,
+}
+
+fn socket_of<T: AsFd + 'static>(io: &dyn Any) -> Option<BorrowedFd<'_>> {
+    io.downcast_ref::<T>().map(AsFd::as_fd)
 }
 
 /// When a connection is broken off, whatever goes on over it.
@@ -43,7 +52,25 @@ impl Accepted {
         peer: Option<SocketAddr>,
     ) -> Self {
         let peer = Peer { address: peer, sessions: Arc::default() };
-        Self { io: Box::new(io), peer, idle: None, cut: Cut::Never }
+        Self { io: Box::new(io), socket: |_| None, peer, idle: None, cut: Cut::Never }
+    }
+
+    /// The same of a connection of which the kernel can be asked: see [`super::Link::socket`].
+    pub fn over_socket<T>(io: T, peer: Option<SocketAddr>) -> Self
+    where
+        T: AsyncRead + AsyncWrite + AsFd + Send + Unpin + 'static,
+    {
+        Self { socket: socket_of::<T>, ..Self::new(io, peer) }
+    }
+
+    /// Hands the socket to a session that asked for it.
+    fn lend_socket(&self) {
+        if let Some(asked) = self.peer.sessions.take_question() {
+            let io: &dyn Any = &*self.io;
+            let socket = (self.socket)(io).and_then(|socket| socket.try_clone_to_owned().ok());
+            // Whoever asked may be gone; without an answer there is no socket.
+            let _ = socket.map(|socket| asked.send(socket));
+        }
     }
 
     /// Breaks the connection off when `cut` is ready.
@@ -63,6 +90,7 @@ impl Accepted {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stopped"));
         }
         if self.peer.sessions.are_there(cx) {
+            self.lend_socket();
             self.idle = None;
             return Ok(());
         }
@@ -96,6 +124,13 @@ impl Peer {
         self.sessions.count.fetch_add(1, Ordering::AcqRel);
         Busy(self.sessions.clone())
     }
+
+    /// Another handle on the connection's socket, if there is one. Cancel-safe.
+    pub(super) async fn socket(&self) -> Option<OwnedFd> {
+        let (asked, answer) = oneshot::channel();
+        self.sessions.ask(asked);
+        answer.await.ok()
+    }
 }
 
 /// The sessions on a connection.
@@ -104,6 +139,9 @@ struct Sessions {
     count: AtomicUsize,
     /// The connection, which begins to be idle when the last one ends.
     connection: AtomicWaker,
+    /// Whether one of them wants to have the socket.
+    is_asked: AtomicBool,
+    question: Mutex<Option<oneshot::Sender<OwnedFd>>>,
 }
 
 impl Sessions {
@@ -111,6 +149,19 @@ impl Sessions {
     fn are_there(&self, cx: &Context<'_>) -> bool {
         self.connection.register(cx.waker());
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    fn ask(&self, question: oneshot::Sender<OwnedFd>) {
+        *self.question.lock().unwrap_or_else(PoisonError::into_inner) = Some(question);
+        self.is_asked.store(true, Ordering::Release);
+        self.connection.wake();
+    }
+
+    fn take_question(&self) -> Option<oneshot::Sender<OwnedFd>> {
+        if !self.is_asked.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.question.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One agent's session, as the server holds it.
 
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Status, Streaming};
 
+use super::accepted::Peer;
 use crate::convert::{MAX_STEPS, to_agent_to_proto, to_server_from_proto, welcome_to_proto};
 use crate::error::WireError;
 use crate::proto::{AgentMessage, ServerMessage, server_message};
@@ -30,9 +32,16 @@ pub struct Link {
     pub outgoing: Outgoing,
     /// From the agent.
     pub incoming: Incoming,
+    peer: Option<Peer>,
 }
 
 impl Link {
+    /// Another handle on the socket that the session goes over, to ask the kernel about; none where
+    /// it goes over something else. Cancel-safe.
+    pub async fn socket(&self) -> Option<OwnedFd> {
+        self.peer.as_ref()?.socket().await
+    }
+
     /// Ends the session, and tells the agent why.
     pub fn close(self, why: Refusal) {
         self.outgoing.close(why);
@@ -42,6 +51,7 @@ impl Link {
     pub(super) fn new(
         welcome: Welcome,
         stream: Streaming<AgentMessage>,
+        peer: Option<Peer>,
     ) -> (Self, Downlink, Ender) {
         let session = welcome.session;
         let (queue, waiting) = mpsc::channel(QUEUE);
@@ -58,7 +68,7 @@ impl Link {
             ending: WatchStream::new(end),
             end: None,
         };
-        (Self { outgoing, incoming }, downlink, ender)
+        (Self { outgoing, incoming, peer }, downlink, ender)
     }
 }
 

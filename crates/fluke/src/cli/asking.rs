@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, LabelKey, LabelValue, TaskName};
+use fluke_model::id::{AgentName, LabelKey, LabelValue, ServiceName, TaskName};
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 
@@ -36,6 +36,11 @@ To follow what happens: fluke events -f")]
   fluke get tasks
   fluke get tasks --status failed -q")]
     Tasks(TasksArgs),
+    /// Every service, how many of its replicas serve, and where it is reached; what is wrong first
+    #[command(after_help = "Examples:
+  fluke get services -w
+  fluke get services --status failed -q")]
+    Services(TasksArgs),
     /// The repository: commit in force, rejected commit, last poll
     #[command(after_help = "Examples:\n  fluke get source\n  fluke get source -w")]
     Source,
@@ -46,7 +51,7 @@ impl Get {
     pub fn names_only(&self) -> bool {
         match self {
             Self::Agents(args) => args.names,
-            Self::Tasks(args) => args.names,
+            Self::Tasks(args) | Self::Services(args) => args.names,
             Self::Drift(_) | Self::Events(_) | Self::Source => false,
         }
     }
@@ -95,7 +100,7 @@ pub struct DriftArgs {
     pub limit: LimitArgs,
 }
 
-/// Which tasks.
+/// Which tasks, or services.
 #[derive(Args, Clone, Default)]
 pub struct TasksArgs {
     /// Only those that stand so: in_sync, drifted, applying, failed, unknown or offline
@@ -165,6 +170,12 @@ pub enum Describe {
     Task {
         /// The task's name
         name: TaskName,
+    },
+    /// One service: its replicas, where they run, what is wrong and why, its names and routes
+    #[command(after_help = "Example:\n  fluke describe service web")]
+    Service {
+        /// The service's name
+        name: ServiceName,
     },
     /// The repository: commit in force, and what is wrong with a rejected one
     #[command(after_help = "Example:\n  fluke describe source")]

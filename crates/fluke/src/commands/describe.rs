@@ -1,6 +1,6 @@
-//! `fluke describe`: everything about one agent or task.
+//! `fluke describe`: everything about one agent, task or service.
 
-use fluke_model::api::{Agents, DriftList, Tasks};
+use fluke_model::api::{Agents, DriftList, Services, Tasks};
 use fluke_model::time::Timestamp;
 
 use super::show::{self, Page};
@@ -10,7 +10,7 @@ use crate::client::error::ClientError;
 use crate::failure::Failure;
 use crate::screen::Style;
 use crate::suggest;
-use crate::view::{agent, source, task};
+use crate::view::{agent, service, source, task};
 
 /// Tells everything, once or for as long as it is watched.
 pub async fn run(what: Describe, global: &Global) -> Result<(), Failure> {
@@ -39,6 +39,10 @@ impl Page for Describe {
                 let (json, drift) = tokio::join!(client.text(&path, &[]), client.get(&["drift"]));
                 Ok(Fetched { json: json?, drift: Some(drift?) })
             }
+            Describe::Service { name } => {
+                let json = client.text(&["services", name.as_str()], &[]).await?;
+                Ok(Fetched { json, drift: None })
+            }
             Describe::Source => {
                 Ok(Fetched { json: client.text(&["source"], &[]).await?, drift: None })
             }
@@ -53,6 +57,7 @@ impl Page for Describe {
         match self {
             Describe::Agent { .. } => |kind| matches!(kind, "agent" | "event"),
             Describe::Task { .. } => |kind| matches!(kind, "agent" | "source"),
+            Describe::Service { .. } => |kind| matches!(kind, "service" | "source"),
             Describe::Source => |kind| kind == "source",
         }
     }
@@ -70,6 +75,7 @@ impl Page for Describe {
             Describe::Task { .. } => {
                 task::describe(&client.value(&fetched.json)?, drift, style, now)
             }
+            Describe::Service { .. } => service::describe(&client.value(&fetched.json)?, style),
             Describe::Source => source::describe(&client.value(&fetched.json)?, style, now),
         })
     }
@@ -78,6 +84,7 @@ impl Page for Describe {
         match self {
             Describe::Agent { name } => missing_agent(error, client, name.as_str()).await,
             Describe::Task { name } => missing_task(error, client, name.as_str()).await,
+            Describe::Service { name } => missing_service(error, client, name.as_str()).await,
             Describe::Source => error.into(),
         }
     }
@@ -103,6 +110,17 @@ pub async fn missing_task(error: ClientError, client: &Client, name: &str) -> Fa
     let names =
         known.map(|list| list.tasks.into_iter().map(|task| task.name.to_string()).collect());
     missing("task", name, names, "fluke get tasks")
+}
+
+/// For a service that is not known: which one may have been meant.
+pub async fn missing_service(error: ClientError, client: &Client, name: &str) -> Failure {
+    if !error.is_not_found() {
+        return error.into();
+    }
+    let known = client.get::<Services>(&["services"]).await.ok();
+    let names = known
+        .map(|list| list.services.into_iter().map(|service| service.name.to_string()).collect());
+    missing("service", name, names, "fluke get services")
 }
 
 fn missing(what: &str, name: &str, known: Option<Vec<String>>, list: &str) -> Failure {

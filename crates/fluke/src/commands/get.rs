@@ -1,6 +1,6 @@
 //! `fluke get`: the lists.
 
-use fluke_model::api::{Agents, DriftList, Events, Source, Tasks};
+use fluke_model::api::{Agents, DriftList, Events, Services, Source, Tasks};
 use fluke_model::event::EventId;
 use fluke_model::time::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::client::listing::Listing;
 use crate::colour::Paint;
 use crate::failure::Failure;
 use crate::screen::{self, Style};
-use crate::view::{fleet, source};
+use crate::view::{fleet, service, source};
 use crate::when;
 
 /// How many events are shown where nobody says.
@@ -61,6 +61,7 @@ impl Page for Get {
             Get::Agents(_) | Get::Drift(_) | Get::Tasks(_) => {
                 |kind| matches!(kind, "agent" | "source")
             }
+            Get::Services(_) => |kind| matches!(kind, "service" | "source"),
             Get::Events(_) => |kind| matches!(kind, "event" | "source"),
             Get::Source => |kind| kind == "source",
         }
@@ -81,6 +82,7 @@ impl Page for Get {
         let table = match self {
             Get::Agents(_) => fleet::agents(&client.value::<Agents>(json)?.agents, now),
             Get::Tasks(_) => fleet::tasks(&client.value::<Tasks>(json)?.tasks),
+            Get::Services(_) => service::list(&client.value::<Services>(json)?.services),
             Get::Events(_) => {
                 let events = client.value::<Events>(json)?;
                 let table = fleet::events(&events.events, now);
@@ -120,6 +122,10 @@ impl Page for Get {
                 let (old, new): (Tasks, Tasks) = (client.value(old)?, client.value(new)?);
                 fleet::changed_tasks(&old.tasks, &new.tasks)
             }
+            Get::Services(_) => {
+                let (old, new): (Services, Services) = (client.value(old)?, client.value(new)?);
+                service::changed(&old.services, &new.services)
+            }
             Get::Drift(_) => {
                 let (old, new): (DriftList, DriftList) = (client.value(old)?, client.value(new)?);
                 fleet::changed_drift(&old.drift, &new.drift, now)
@@ -148,6 +154,7 @@ impl Get {
             Get::Agents(_) => client.value::<Agents>(json)?.agents.is_empty(),
             Get::Drift(_) => client.value::<DriftList>(json)?.drift.is_empty(),
             Get::Tasks(_) => client.value::<Tasks>(json)?.tasks.is_empty(),
+            Get::Services(_) => client.value::<Services>(json)?.services.is_empty(),
             Get::Events(_) | Get::Source => false,
         })
     }
@@ -156,7 +163,8 @@ impl Get {
         match self {
             Get::Agents(args) => client.list(&agents(args), |_| true).await,
             Get::Drift(args) => client.list(&drift(args), |_| true).await,
-            Get::Tasks(args) => client.list(&tasks(args), |_| true).await,
+            Get::Tasks(args) => client.list(&tasks("tasks", args), |_| true).await,
+            Get::Services(args) => client.list(&tasks("services", args), |_| true).await,
             Get::Source => client.text(&["source"], &[]).await,
             Get::Events(args) => fetch_events(client, args).await,
         }
@@ -182,6 +190,11 @@ impl Get {
                 fleet::worst_tasks_first(&mut list);
                 list.iter().map(|task| task.name.to_string()).collect()
             }
+            Get::Services(_) => {
+                let mut list = client.value::<Services>(&fetched.json)?.services;
+                service::worst_first(&mut list);
+                list.iter().map(|service| service.name.to_string()).collect()
+            }
             Get::Drift(_) | Get::Events(_) | Get::Source => Vec::new(),
         };
         Ok(names.iter().map(|name| format!("{name}\n")).collect())
@@ -191,7 +204,8 @@ impl Get {
         match self {
             Get::Agents(args) => !agents(args).filters.is_empty(),
             Get::Drift(args) => !drift(args).filters.is_empty(),
-            Get::Tasks(args) => !tasks(args).filters.is_empty(),
+            Get::Tasks(args) => !tasks("tasks", args).filters.is_empty(),
+            Get::Services(args) => !tasks("services", args).filters.is_empty(),
             Get::Events(args) => args.since.is_some() || !events(args).filters.is_empty(),
             Get::Source => false,
         }
@@ -207,6 +221,10 @@ impl Get {
             (Get::Tasks(_), true) => "no task is like that; `fluke get tasks` lists all\n",
             (Get::Tasks(_), false) => {
                 "there is no task in the commit in force; `fluke get source` says which that is\n"
+            }
+            (Get::Services(_), true) => "no service is like that; `fluke get services` lists all\n",
+            (Get::Services(_), false) => {
+                "there is no service in the commit in force; `fluke get source` says which that is\n"
             }
             (Get::Events(_), true) => {
                 "nothing like that has happened; `fluke get events` lists all\n"
@@ -234,11 +252,11 @@ fn drift(args: &DriftArgs) -> Listing {
     Listing { name: "drift", mark: "after", filters, limit: args.limit.limit }
 }
 
-fn tasks(args: &TasksArgs) -> Listing {
+fn tasks(name: &'static str, args: &TasksArgs) -> Listing {
     let mut filters = Vec::new();
     filters.extend(args.status.map(|status| ("status", status.as_str().to_string())));
     filters.extend(args.name.clone().map(|name| ("name", name)));
-    Listing { name: "tasks", mark: "after", filters, limit: args.limit.limit }
+    Listing { name, mark: "after", filters, limit: args.limit.limit }
 }
 
 fn events(args: &EventsArgs) -> Listing {

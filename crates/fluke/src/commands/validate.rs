@@ -41,6 +41,7 @@ struct Checked {
     valid: bool,
     files: usize,
     tasks: usize,
+    services: usize,
     diagnostics: Vec<Diagnostic>,
     #[serde(skip)]
     what: What,
@@ -63,11 +64,15 @@ fn tell(result: &Checked, global: &Global) -> Result<(), Failure> {
         return Ok(());
     }
     let (files, tasks) = (count(result.files, "file"), count(result.tasks, "task"));
+    let services = match result.services {
+        0 => String::new(),
+        some => format!(", {}", count(some, "service")),
+    };
     let good = match result.what {
         What::Folder if result.files == 0 => {
             "no manifest was found: none matches the glob".to_string()
         }
-        What::Folder => format!("{files}, {tasks}: all good"),
+        What::Folder => format!("{files}, {tasks}{services}: all good"),
         What::Config => "all good".to_string(),
         What::Manifest { elsewhere: 0 } => "all good".to_string(),
         What::Manifest { elsewhere } => {
@@ -94,7 +99,9 @@ fn check(path: &Path, glob: &str) -> Result<Checked, Failure> {
 
 fn folder(root: &Path, glob: &str) -> Result<Checked, Failure> {
     let loaded = load(root, glob)?;
+    let services = loaded.model.as_ref().map_or(0, |model| model.services.len());
     Ok(Checked {
+        services,
         valid: !Diagnostic::any_error(&loaded.diagnostics),
         files: loaded.files,
         tasks: loaded.model.map_or(0, |model| model.tasks.len()),
@@ -123,13 +130,14 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
     let (diagnostics, elsewhere): (Vec<_>, Vec<_>) =
         loaded.diagnostics.into_iter().partition(|d| d.file == name);
     let elsewhere = elsewhere.iter().filter(|d| d.severity == Severity::Error).count();
-    let tasks = loaded
-        .model
-        .map_or(0, |model| model.tasks.values().filter(|task| task.defined.file == name).count());
+    let model = loaded.model.unwrap_or_default();
+    let tasks = model.tasks.values().filter(|task| task.defined.file == name).count();
+    let services = model.services.values().filter(|it| it.defined.file == name).count();
     Ok(Checked {
         valid: !Diagnostic::any_error(&diagnostics),
         files: 1,
         tasks,
+        services,
         diagnostics,
         what: What::Manifest { elsewhere },
     })
@@ -137,9 +145,10 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
 
 fn load(root: &Path, glob: &str) -> Result<Loaded, Failure> {
     let tree = FolderTree::read(root).map_err(|error| Failure::from_error(&error))?;
-    let mut loader = Loader::new(glob).map_err(|error| {
+    let loader = Loader::new(glob).map_err(|error| {
         Failure::new(format!("`{glob}` is not a pattern for files")).because(&error)
     })?;
+    let mut loader = loader.taking_services();
     let mut loaded = loader.load(&tree);
     loaded.diagnostics.extend(left_out(tree.skipped()));
     Ok(loaded)
@@ -155,5 +164,5 @@ fn config_file(path: &Path, text: &[u8]) -> Checked {
     let name = path.display().to_string();
     let diagnostics = config::check(&name, text, &config::environment);
     let valid = !Diagnostic::any_error(&diagnostics);
-    Checked { valid, files: 1, tasks: 0, diagnostics, what: What::Config }
+    Checked { valid, files: 1, tasks: 0, services: 0, diagnostics, what: What::Config }
 }

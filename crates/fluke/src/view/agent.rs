@@ -28,6 +28,7 @@ pub fn describe(detail: &AgentDetail, style: Style, now: Timestamp) -> String {
     }
     tell_facts(&mut report, detail, now);
     tell_tasks(&mut report, detail, now);
+    tell_services(&mut report, detail);
     tell_events(&mut report, detail, now);
     report.finish()
 }
@@ -296,6 +297,43 @@ fn tell_tasks(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
     if !table.is_empty() {
         report.heading("Tasks");
         report.table(2, &table);
+    }
+}
+
+fn tell_services(report: &mut Report, detail: &AgentDetail) {
+    let mut table = Table::new(&[
+        Column::name("SERVICE", 0, 12),
+        Column::cut("REPLICA", 3, 7),
+        Column::new("STATUS"),
+        Column::new("PHASE"),
+        Column::cut("HEALTH", 4, 6),
+        Column::cut("ADDRESS", 2, 12),
+        Column::below("NOTE", 1, 28),
+    ]);
+    for service in &detail.service_details {
+        for (at, it) in service.deployments.iter().enumerate() {
+            table.row([
+                if at == 0 { service.name.as_str() } else { "" }.into(),
+                it.replica.map_or("-".into(), |number| number.to_string()).into(),
+                fleet::status(it.status),
+                it.phase.as_str().into(),
+                it.health.as_str().into(),
+                it.address.map_or("-".into(), |address| address.to_string()).into(),
+                sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),
+            ]);
+        }
+        if service.deployments.is_empty() {
+            table.row([service.name.as_str().into(), "-".into(), fleet::status(service.status)]);
+        }
+    }
+    if !table.is_empty() {
+        report.heading("Services");
+        report.table(2, &table);
+    }
+    for part in &detail.network {
+        if let Some(problem) = &part.problem {
+            report.beside(&part.part, problem, Paint::Red);
+        }
     }
 }
 

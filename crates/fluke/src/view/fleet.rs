@@ -97,7 +97,7 @@ pub fn changed_agents(old: &[Agent], new: &[Agent], now: Timestamp) -> Table {
 }
 
 /// The status of what is no longer in a list.
-const GONE: &str = "gone";
+pub const GONE: &str = "gone";
 
 /// The fields of one agent.
 pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
@@ -278,12 +278,15 @@ pub fn new_events(old: &[Event], new: &[Event], now: Timestamp) -> Table {
     table
 }
 
-/// `task/step`, as far as the event is about one.
+/// `task/step`, or `service/part`, as far as the event is about one.
 pub fn place(event: &Event) -> Option<String> {
-    match (&event.task, &event.step) {
-        (Some(task), Some(step)) => Some(format!("{task}/{step}")),
-        (Some(task), None) => Some(task.to_string()),
-        _ => None,
+    let whose = event.task.as_ref().map(|task| task.as_str());
+    let whose = whose.or(event.service.as_ref().map(|service| service.as_str()));
+    match (whose, &event.step) {
+        (Some(whose), Some(step)) => Some(format!("{whose}/{step}")),
+        (Some(whose), None) => Some(whose.to_string()),
+        (None, Some(step)) => Some(step.to_string()),
+        (None, None) => None,
     }
 }
 

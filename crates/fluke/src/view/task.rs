@@ -200,7 +200,8 @@ fn tell_agents(report: &mut Report, task: &TaskView, drift: &[&DriftEntry], now:
     }
 }
 
-fn selector(selector: &Selector) -> String {
+/// In words, whom it is for.
+pub fn selector(selector: &Selector) -> String {
     let pairs = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
     let conditions = selector.match_expressions.iter().map(|requirement| {
         let values: Vec<&str> = requirement.values.iter().map(|value| value.as_str()).collect();

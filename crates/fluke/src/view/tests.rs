@@ -395,3 +395,43 @@ fn an_agent_that_is_away_is_a_failure_only_for_who_named_it() {
         assert_eq!(super::reconcile::has_failed(&progress), failed, "{scope}");
     }
 }
+
+fn web() -> ServiceView {
+    let replica = |number: u32, agent: &str, status: &str, phase: &str, note: Value| {
+        json!({
+            "agent": agent, "connected": status != "offline", "replica": number,
+            "deployment": "9a1b0c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b",
+            "status": status, "phase": phase, "health": "none", "image": "registry.example/shop/web:1.4.2",
+            "digest": null, "container": null, "serves": status == "in_sync", "note": note,
+            "address": if phase == "running" { json!("10.200.7.2") } else { Value::Null },
+        })
+    };
+    read(json!({
+        "name": "web", "description": "Storefront", "policy": "remediate",
+        "selector": {"match_labels": {"role": "app"}}, "defined": "shop/web.fluke.hcl:1",
+        "image": "registry.example/shop/web:1.4.2", "replicas": 4, "status": "failed",
+        "counts": {"wanted": 4, "running": 1, "serving": 1, "failed": 1},
+        "ports": [], "hostname": "web.internal", "addresses": ["10.200.7.2"],
+        "routes": [{
+            "port": "http", "protocol": "http", "domain": "shop.example.com",
+            "upstreams": ["10.200.7.2:3000"], "loaded": 1, "proxies": 2
+        }],
+        "deployments": [
+            replica(0, "app-01", "in_sync", "running", Value::Null),
+            replica(1, "app-02", "failed", "failed", json!("the image cannot be pulled: \u{1b}[31munauthorized\u{1b}[0m")),
+            replica(2, "app-03", "offline", "running", json!("its host does not answer")),
+        ],
+        "waiting": ["replica 3 waits for a host: none that runs services and matches the selector is connected"],
+    }))
+}
+
+#[test]
+fn a_service_tells_what_is_wrong_first() {
+    let told = |style| service::describe(&web(), style);
+    insta::assert_snapshot!("service_in_a_pipe", told(PIPE));
+    insta::assert_snapshot!("service_40", fitting(told(terminal(40)), 40));
+    for width in [40, 80, 120] {
+        let list = service::list(&[web()]).render(terminal(width), 0);
+        insta::assert_snapshot!(format!("services_{width}"), fitting(list, width));
+    }
+}

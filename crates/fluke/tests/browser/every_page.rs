@@ -4,13 +4,14 @@ use super::driver::{Page, Scheme};
 use super::stage::{MANIFEST, Stage};
 
 /// Every page, by the name of its picture.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("fleet", "/"),
     ("tiles", "/?view=tiles"),
     ("agent", "/agents/web-02"),
     ("agent-failed", "/agents/db-02"),
     ("tasks", "/tasks"),
     ("task", "/tasks/certificates"),
+    ("services", "/services"),
     ("drift", "/drift"),
     ("events", "/events"),
     ("source", "/source"),

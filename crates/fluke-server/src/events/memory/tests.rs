@@ -117,6 +117,7 @@ prop_compose! {
         EventQuery {
             agent: wanted.agent,
             task: wanted.task,
+            service: None,
             kind: use_kind.then_some(wanted.kind),
             before: None,
             after: (after < 30).then_some(EventId(after)),

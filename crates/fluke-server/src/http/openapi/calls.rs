@@ -2,7 +2,7 @@
 
 use fluke_model::api;
 use fluke_model::event::EventId;
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, ServiceName, TaskName};
 
 use super::{Call, Sort};
 use crate::http::query;
@@ -79,6 +79,20 @@ pub fn task(call: &mut Call) {
         .fails(&[Sort::UnknownName]);
 }
 
+pub fn services(call: &mut Call) {
+    call.named("listServices", "Every service of the commit in force, and how it stands")
+        .explained("503 says why no commit is in force, where none is.")
+        .asks(query::SERVICES)
+        .answers::<api::Services>(200, "Those that were asked for, by name.");
+}
+
+pub fn service(call: &mut Call) {
+    call.named("getService", "One service: each of its replicas, its names and its routes")
+        .path::<ServiceName>("name", "The service's name.")
+        .answers::<api::ServiceView>(200, "What is known of it.")
+        .fails(&[Sort::UnknownName]);
+}
+
 pub fn drift(call: &mut Call) {
     call.named("listDrift", "Every step that is not as it should be")
         .asks(query::DRIFT)
@@ -129,7 +143,7 @@ pub fn stream(call: &mut Call) {
     call.named("followChanges", "Every change, as server-sent events")
         .explained(
             "The `event` of a message is `agent` (data: an Agent, or `{\"name\",\"gone\":true}`), \
-             `event` (an Event), `source` (a Source), `reconcile` (a ReconcileProgress) or \
+             `service` (a ServiceView, or `{\"name\",\"gone\":true}`), `event` (an Event), `source` (a Source), `reconcile` (a ReconcileProgress) or \
              `lagged`. Open the stream first and fetch the lists then. Only messages of kind \
              `event` have an id. After `lagged` the stream ends: begin anew.",
         )

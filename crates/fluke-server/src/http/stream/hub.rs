@@ -18,7 +18,8 @@ use std::time::Instant;
 
 use fluke_model::api;
 use fluke_model::event::{Event, EventId};
-use fluke_model::id::AgentName;
+use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::policy::Policy;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
@@ -31,6 +32,7 @@ use crate::changes::{Change, Changes};
 use crate::events::{EventLog, EventQuery};
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
+use crate::services::{desk, listing};
 
 /// How much is kept for listeners that lie behind, in bytes.
 pub const BACKLOG: usize = 16 << 20;
@@ -47,6 +49,7 @@ const NOT_TOLD: EventId = EventId(u64::MAX);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic {
     Agent(AgentName),
+    Service(ServiceName),
     Source,
     Reconcile(String),
 }
@@ -57,6 +60,8 @@ pub struct World {
     pub registry: Arc<Registry>,
     pub reconciles: Arc<Reconciles>,
     pub source: watch::Receiver<api::Source>,
+    pub services: desk::Desk,
+    pub default_policy: Policy,
     pub events: Arc<EventLog>,
 }
 
@@ -68,6 +73,18 @@ impl World {
                 Some(agent) => messages.add("agent", None, &agent),
                 None => messages.add("agent", None, &Gone { name, gone: true }),
             },
+            Topic::Service(name) => {
+                let now = Instant::now();
+                match listing::service(
+                    &self.services.book(),
+                    name.as_str(),
+                    self.default_policy,
+                    now,
+                ) {
+                    Some(service) => messages.add("service", None, &service),
+                    None => messages.add("service", None, &Gone { name, gone: true }),
+                }
+            }
             Topic::Source => messages.add("source", None, &*self.source.borrow()),
             Topic::Reconcile(id) => {
                 if let Some(progress) = self.reconciles.told(id, LARGE) {
@@ -80,14 +97,16 @@ impl World {
     fn topics(&self) -> BTreeSet<Topic> {
         let agents = self.registry.names().into_iter().map(Topic::Agent);
         let reconciles = self.reconciles.ids().into_iter().map(Topic::Reconcile);
-        agents.chain(reconciles).chain([Topic::Source]).collect()
+        let services: Vec<Topic> =
+            self.services.book().services().keys().cloned().map(Topic::Service).collect();
+        agents.chain(reconciles).chain(services).chain([Topic::Source]).collect()
     }
 }
 
-/// An agent that is no longer known.
+/// An agent or a service that is no longer known.
 #[derive(Serialize)]
-struct Gone<'a> {
-    name: &'a AgentName,
+struct Gone<'a, Name> {
+    name: &'a Name,
     gone: bool,
 }
 
@@ -282,6 +301,7 @@ impl Batch {
         match change {
             Change::Event(event) => self.events.push(event),
             Change::Agent(name) => drop(self.topics.insert(Topic::Agent(name))),
+            Change::Service(name) => drop(self.topics.insert(Topic::Service(name))),
             Change::Source => drop(self.topics.insert(Topic::Source)),
             Change::Reconcile(id) => drop(self.topics.insert(Topic::Reconcile(id))),
         }

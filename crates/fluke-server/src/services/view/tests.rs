@@ -1,70 +1,15 @@
-use std::collections::BTreeMap;
-
 use fluke_model::directory::{Claim, PublicKey, Subnet};
-use fluke_model::id::PortName;
-use fluke_model::label::Selector;
 use fluke_model::message::SectionReport;
-use fluke_model::service::{ContainerSpec, Health, Port, RESCHEDULE_AFTER, Resources, Traffic};
-use fluke_model::task::Location;
 use fluke_model::time::Timestamp;
 
 use super::*;
+use crate::services::fixture::{deployment, name, service, web};
 
 /// A server's head, and a clock.
 struct Lab {
     view: View,
     services: Services,
     now: Instant,
-}
-
-fn name(text: &str) -> AgentName {
-    AgentName::new(text).expect("a name")
-}
-
-fn web() -> ServiceName {
-    ServiceName::new("web").expect("a name")
-}
-
-fn service(replicas: Option<u32>) -> Service {
-    Service {
-        name: web(),
-        description: None,
-        policy: None,
-        selector: Selector::default(),
-        replicas,
-        reschedule_after: RESCHEDULE_AFTER,
-        container: ContainerSpec {
-            image: "web:1".into(),
-            command: None,
-            env: BTreeMap::new(),
-            volumes: BTreeMap::new(),
-            health: None,
-            resources: Resources::default(),
-        },
-        ports: vec![Port {
-            name: PortName::new("http").expect("a name"),
-            container: 3000,
-            traffic: Traffic::Http { domain: Some("shop.example.com".into()) },
-        }],
-        defined: Location { file: "web.fluke.hcl".into(), line: 1 },
-    }
-}
-
-fn deployment(text: &str, replica: Replica, address: [u8; 4]) -> DeploymentReport {
-    DeploymentReport {
-        id: DeploymentId(Hash256::of(text.as_bytes())),
-        service: web(),
-        replica,
-        phase: Phase::Running,
-        health: Health::None,
-        image: "web:1".into(),
-        digest: None,
-        container: None,
-        address: Some(address.into()),
-        serves: true,
-        note: None,
-        has_volumes: false,
-    }
 }
 
 impl Lab {
@@ -118,7 +63,8 @@ impl Lab {
     }
 
     fn released(&self, host: &str) -> usize {
-        self.view.released(&name(host), &self.services, self.routes(), self.now).len()
+        let released = self.view.released(&self.services, self.routes(), self.now);
+        released.get(&name(host)).map_or(0, |released| released.len())
     }
 }
 

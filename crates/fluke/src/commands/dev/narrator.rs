@@ -70,7 +70,7 @@ impl Narrator {
                     self.event(&event)?;
                 }
                 Ok(Change::Agent(_)) => self.sum_up()?,
-                Ok(Change::Source | Change::Reconcile(_)) => {}
+                Ok(Change::Source | Change::Service(_) | Change::Reconcile(_)) => {}
                 Err(RecvError::Lagged(missed)) => {
                     self.line(
                         Paint::Dim,

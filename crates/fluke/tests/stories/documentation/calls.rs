@@ -24,6 +24,7 @@ fn values_of_the_api_are_what_they_are_called() {
         match block.tag.trim_start_matches("json,") {
             "Agent" => reads::<api::Agent>(&block),
             "DriftEntry" => reads::<api::DriftEntry>(&block),
+            "ServiceView" => reads::<api::ServiceView>(&block),
             "ReconcileRequest" => reads::<api::ReconcileRequest>(&block),
             other => panic!("{}: what is a {other}?", block.place),
         }

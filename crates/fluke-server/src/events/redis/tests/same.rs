@@ -24,6 +24,7 @@ prop_compose! {
         EventQuery {
             agent: wanted.agent.filter(|_| has[0]),
             task: wanted.task.filter(|_| has[1]),
+            service: None,
             kind: has[2].then_some(wanted.kind),
             before: has[3].then_some(EventId(before)),
             after: has[4].then_some(EventId(after)),

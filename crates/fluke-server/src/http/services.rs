@@ -1,0 +1,51 @@
+//! `services`: what should run, what does, and how it is reached.
+
+use axum::extract::State;
+use axum::response::Response;
+use fluke_model::api::Services;
+use http::{StatusCode, Uri};
+
+use super::api::{Named, apart, in_force};
+use super::problem::Problem;
+use super::{App, json, query};
+use crate::registry::page;
+use crate::services::listing;
+
+pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
+    let filter = query::services(&uri)?;
+    in_force(&app)?;
+    apart(app, move |app| {
+        let now = tokio::time::Instant::now().into_std();
+        let all = listing::services(&app.desk.book(), app.default_policy, now);
+        let is_wanted = |service: &fluke_model::api::ServiceView| {
+            filter.after.as_ref().is_none_or(|after| service.name > *after)
+                && filter.name.as_ref().is_none_or(|part| service.name.as_str().contains(&**part))
+                && filter.status.is_none_or(|status| service.status == status)
+        };
+        let wanted = all.into_iter().filter(is_wanted);
+        let (services, next) = page(wanted, filter.limit, |service| service.name.clone());
+        Ok(json(StatusCode::OK, &Services { services, next }))
+    })
+    .await
+}
+
+pub(super) async fn one(
+    State(app): State<App>,
+    Named(name): Named,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    query::nothing(&uri)?;
+    in_force(&app)?;
+    apart(app, move |app| {
+        let now = tokio::time::Instant::now().into_std();
+        let book = app.desk.book();
+        match listing::service(&book, &name, app.default_policy, now) {
+            Some(service) => Ok(json(StatusCode::OK, &service)),
+            None => {
+                let names = book.services().keys().map(|name| name.as_str());
+                Err(Problem::unknown("service", &name, names))
+            }
+        }
+    })
+    .await
+}

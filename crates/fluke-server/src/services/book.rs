@@ -1,0 +1,410 @@
+//! What the desk keeps and decides: from what agents say to what each of them is told. Pure: the
+//! time is an argument, and nothing is sent from here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey};
+use fluke_model::id::{AgentName, ServiceName, SessionId};
+use fluke_model::label::Labels;
+use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
+use fluke_model::service::{DeploymentId, Phase};
+use fluke_model::snapshot::Placed;
+
+use super::sheet::Sheet;
+use super::view::{HostView, Presence, RESTART_GRACE, Services, View};
+use crate::reconcile::Now;
+
+/// How long a server that has just started waits for agents that know where replicas are, before
+/// it places one that nobody speaks of.
+pub const SETTLING: Duration = Duration::from_secs(5);
+
+/// How long a host that went away is remembered; as long as its agent is.
+const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What an agent says, or what befalls it, that concerns others.
+#[derive(Debug, Clone)]
+pub enum Word {
+    /// It is connected.
+    Came {
+        /// What services choose it by.
+        labels: Labels,
+        /// What part it plays.
+        node_type: NodeType,
+    },
+    /// How its deployments are.
+    Services(ServicesReport),
+    /// How names, routes and mesh are there.
+    Network(NetworkReport),
+    /// How it is reached.
+    Mesh(MeshReport),
+    /// Where replicas were when it last heard.
+    Placements(Placements),
+    /// Its machine does not answer.
+    Silent,
+    /// Its machine answers again.
+    Answers,
+    /// Its connection ended.
+    Left,
+}
+
+/// How soon everybody must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Nothing has changed for others.
+    None,
+    /// Together with what comes next.
+    Soon,
+    /// At once.
+    Now,
+}
+
+/// What all agents are told alike.
+#[derive(Debug, Clone, Default)]
+pub struct Directory {
+    /// Whether it is known what Git says; before that nothing of it is to be told.
+    pub is_in_force: bool,
+    /// What is called what.
+    pub names: Sheet<ServiceName, BTreeSet<Ipv4Addr>>,
+    /// What comes in goes where; for proxies.
+    pub routes: Sheet<RouteKey, Route>,
+    /// Who is in the mesh.
+    pub peers: Sheet<AgentName, Peer>,
+    /// Which replica is where.
+    pub placements: Sheet<ServiceName, BTreeMap<u32, AgentName>>,
+}
+
+/// What one agent is told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Own {
+    /// Its replicas; none while it is not known what it has.
+    pub placed: Option<Placed>,
+    /// Those of its deployments that nothing leads to any more.
+    pub released: BTreeSet<DeploymentId>,
+    /// Its subnet, once it asked for one.
+    pub subnet: Option<Claim>,
+}
+
+/// What came of going through the book.
+#[derive(Debug, Default)]
+pub struct News {
+    /// Whether a table changed.
+    pub directory: bool,
+    /// Those that are told something else than before.
+    pub owns: Vec<(AgentName, Own)>,
+    /// Those that look otherwise to whoever watches.
+    pub services: BTreeSet<ServiceName>,
+}
+
+/// Everything that is known of services.
+#[derive(Debug)]
+pub struct Book {
+    view: View,
+    services: Services,
+    directory: Directory,
+    /// Whose words count.
+    sessions: BTreeMap<AgentName, SessionId>,
+    owns: BTreeMap<AgentName, Own>,
+    changed: Changed,
+    touched: BTreeSet<ServiceName>,
+    /// Since when there is this server.
+    started: Instant,
+    /// Until when nothing new is placed.
+    settling: Option<Instant>,
+    /// When something changes by itself.
+    due: Option<Instant>,
+}
+
+/// What has to be made anew.
+#[derive(Debug, Default)]
+struct Changed {
+    in_force: bool,
+    placement: bool,
+    tables: bool,
+    peers: bool,
+    owns: bool,
+}
+
+impl Book {
+    /// A server that starts, and knows nothing.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            view: View::default(),
+            services: Services::new(),
+            directory: Directory::default(),
+            sessions: BTreeMap::new(),
+            owns: BTreeMap::new(),
+            changed: Changed::default(),
+            touched: BTreeSet::new(),
+            started: now,
+            settling: Some(now + SETTLING),
+            due: None,
+        }
+    }
+
+    /// What is known of hosts.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// What Git says.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
+    /// What all agents are told alike.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// From when on it is to be told also to those who come back from another life of the server,
+    /// and hold what that one knew: until then others of them may be on their way, and would be
+    /// missing from what is told.
+    pub fn is_complete_from(&self) -> Instant {
+        self.started + RESTART_GRACE
+    }
+
+    /// When something changes though nobody says anything.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes what a commit says.
+    pub fn want(&mut self, services: &Services) {
+        self.changed.in_force |= !std::mem::replace(&mut self.directory.is_in_force, true);
+        if self.services.is_empty() && services.is_empty() {
+            return;
+        }
+        let is_other = |(name, service): &(&ServiceName, &_), others: &Services| {
+            others.get(*name).is_none_or(|other| !std::sync::Arc::ptr_eq(other, service))
+        };
+        let gone = self.services.iter().filter(|it| is_other(it, services));
+        let new = services.iter().filter(|it| is_other(it, &self.services));
+        self.touched.extend(gone.chain(new).map(|(name, _)| name.clone()));
+        self.services = services.clone();
+        let is_numbered =
+            |name: &ServiceName| services.get(name).is_some_and(|it| it.replicas.is_some());
+        for host in self.view.hosts.values_mut() {
+            host.given.retain(|name, _| is_numbered(name));
+        }
+        (self.changed.placement, self.changed.tables) = (true, true);
+    }
+
+    /// Takes what an agent says in its session; words of sessions that are over count no more.
+    pub fn hear(&mut self, agent: &AgentName, session: SessionId, word: Word, now: Now) -> Urgency {
+        if let Word::Came { labels, node_type } = word {
+            self.sessions.insert(agent.clone(), session);
+            // Another session has been told nothing yet.
+            self.owns.remove(agent);
+            self.view.arrive(agent, labels, node_type, now.instant);
+            (self.changed.placement, self.changed.tables) = (true, true);
+            return Urgency::Now;
+        }
+        if self.sessions.get(agent) != Some(&session) {
+            return Urgency::None;
+        }
+        match word {
+            Word::Came { .. } => Urgency::None,
+            Word::Services(report) => self.reported(agent, report),
+            Word::Network(report) => {
+                self.changed.owns = true;
+                self.on(agent, |host| host.network = Some(report));
+                Urgency::Soon
+            }
+            Word::Mesh(report) => {
+                self.view.claims.claim(agent, report.claim, now.wall);
+                self.on(agent, |host| host.mesh = Some(report));
+                self.changed.peers = true;
+                Urgency::Soon
+            }
+            Word::Placements(mut known) => {
+                if self.directory.is_in_force {
+                    known.0.retain(|name, _| self.services.contains_key(name));
+                }
+                if known.0.values().any(|placement| !placement.is_empty()) {
+                    self.settling = None;
+                }
+                self.view.hear_of(&known, now.instant);
+                self.changed.placement = true;
+                Urgency::Soon
+            }
+            Word::Silent => self.is_now(agent, |before| match before {
+                Presence::Here => Presence::Silent(now.instant),
+                other => other,
+            }),
+            Word::Answers => self.is_now(agent, |before| match before {
+                Presence::Silent(_) => Presence::Here,
+                other => other,
+            }),
+            Word::Left => {
+                self.sessions.remove(agent);
+                self.owns.remove(agent);
+                self.is_now(agent, |before| match before {
+                    Presence::Silent(since) => Presence::Silent(since),
+                    _ => Presence::Restarting(now.instant),
+                });
+                Urgency::Soon
+            }
+        }
+    }
+
+    fn on(&mut self, agent: &AgentName, change: impl FnOnce(&mut HostView)) {
+        if let Some(host) = self.view.hosts.get_mut(agent) {
+            change(host);
+        }
+    }
+
+    fn is_now(&mut self, agent: &AgentName, next: impl FnOnce(Presence) -> Presence) -> Urgency {
+        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
+        let before = std::mem::replace(&mut host.presence, Presence::Here);
+        host.presence = next(before);
+        if host.presence == before {
+            return Urgency::None;
+        }
+        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        (self.changed.placement, self.changed.tables) = (true, true);
+        Urgency::Now
+    }
+
+    fn reported(&mut self, agent: &AgentName, report: ServicesReport) -> Urgency {
+        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
+        let is_whole = report.whole;
+        let (serving, held) = (host.serving(), held(host));
+        let presence = host.presence;
+        let gone = report.gone.iter().filter_map(|id| host.deployments.get(id));
+        self.touched.extend(gone.map(|it| it.service.clone()));
+        if is_whole {
+            self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        }
+        self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
+        host.reported(report);
+        let now_serving = host.serving();
+        self.changed.placement |= presence != host.presence || held != self::held(host);
+        self.changed.tables |= serving != now_serving || has_retiring(host);
+        self.changed.owns |= has_retiring(host) || presence != host.presence;
+        match serving.is_subset(&now_serving) && presence == host.presence {
+            true => Urgency::Soon,
+            // Others must not be led to what is gone; and a host that comes waits for its word.
+            false => Urgency::Now,
+        }
+    }
+
+    /// Makes anew what has changed, and says what that is.
+    pub fn go_through(&mut self, now: Instant) -> News {
+        let is_due = self.due.is_some_and(|due| due <= now);
+        let is_settled = self.settling.is_none_or(|until| until <= now);
+        if self.changed.placement || is_due {
+            self.forget_the_lost(now);
+        }
+        let changed = std::mem::take(&mut self.changed);
+        let mut news = News { directory: changed.in_force, ..News::default() };
+        if changed.placement || is_due {
+            news.directory |= self.place(is_settled, now);
+        }
+        if changed.tables || is_due {
+            news.directory |= self.tabulate(now);
+        }
+        if changed.peers {
+            news.directory |= self.directory.peers.turn(self.view.peers()).is_some();
+        }
+        let has_changed =
+            changed.placement || changed.tables || changed.peers || changed.owns || is_due;
+        if has_changed {
+            news.owns = self.own(now);
+            self.due = self.next_due(now);
+        }
+        if is_settled {
+            self.settling = None;
+        }
+        news.services = std::mem::take(&mut self.touched);
+        news
+    }
+
+    fn place(&mut self, is_settled: bool, now: Instant) -> bool {
+        for service in self.services.values().filter(|service| service.replicas.is_some()) {
+            let placement = match is_settled {
+                true => self.view.place(service, now),
+                false => self.view.keep(service, now),
+            };
+            self.view.give(&service.name, &placement);
+        }
+        let edit = self.directory.placements.turn(self.view.placements());
+        if let Some(edit) = &edit {
+            self.touched.extend(edit.set.iter().map(|(name, _)| name.clone()));
+        }
+        edit.is_some()
+    }
+
+    fn tabulate(&mut self, now: Instant) -> bool {
+        let names = self.directory.names.turn(self.view.names(&self.services, now));
+        let routes = self.directory.routes.turn(self.view.routes(&self.services, now));
+        let named = names.iter().flat_map(|edit| edit.set.iter().map(|(name, _)| name.clone()));
+        self.touched.extend(named);
+        names.is_some() || routes.is_some()
+    }
+
+    /// What each agent that is here is told, of those for whom that is something new.
+    fn own(&mut self, now: Instant) -> Vec<(AgentName, Own)> {
+        let routes = self.directory.routes.hash();
+        let mut released = self.view.released(&self.services, routes, now);
+        let mut news = Vec::new();
+        for name in self.sessions.keys() {
+            let Some(host) = self.view.hosts.get(name) else { continue };
+            let is_arriving = matches!(host.presence, Presence::Arriving(_));
+            let is_known = !is_arriving || !host.given.is_empty();
+            let own = Own {
+                placed: is_known.then(|| host.given.clone()),
+                released: released.remove(name).unwrap_or_default(),
+                subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(name)),
+            };
+            if self.owns.get(name) != Some(&own) {
+                self.owns.insert(name.clone(), own.clone());
+                news.push((name.clone(), own));
+            }
+        }
+        news
+    }
+
+    /// The next moment at which a host has been away for too long, or long enough.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let patience = |name: &ServiceName| {
+            let service = self.services.get(name)?;
+            (!service.container.is_stateful()).then_some(service.reschedule_after)
+        };
+        let of_host = |host: &HostView| {
+            let since = host.presence.away_since()?;
+            let moved = host.given.keys().filter_map(patience).map(|patience| since + patience);
+            let dropped = matches!(host.presence, Presence::Restarting(_));
+            let dropped = dropped.then(|| since + RESTART_GRACE);
+            moved.chain(dropped).filter(|at| *at > now).min()
+        };
+        let numbered = self.services.values().any(|service| service.replicas.is_some());
+        let settled = self.settling.filter(|until| numbered && *until > now);
+        self.view.hosts.values().filter_map(of_host).chain(settled).min()
+    }
+
+    fn forget_the_lost(&mut self, now: Instant) {
+        let is_lost = |host: &HostView| {
+            let away = host.presence.away_since().map(|since| now.saturating_duration_since(since));
+            away.is_some_and(|away| away > REMEMBERED)
+        };
+        let lost = self.view.hosts.extract_if(.., |_, host| is_lost(host));
+        let lost: Vec<AgentName> = lost.map(|(name, _)| name).collect();
+        self.changed.peers |= !lost.is_empty();
+        lost.iter().for_each(|name| self.view.claims.give_up(name));
+    }
+}
+
+fn has_retiring(host: &HostView) -> bool {
+    host.deployments.values().any(|it| it.phase == Phase::Retiring)
+}
+
+/// What of a host decides on where replicas are.
+fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool, bool)> {
+    let all = host.deployments.values();
+    all.map(|it| (it.id, it.phase == Phase::Retiring, it.has_volumes)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+use std::sync::Arc;
+
+use fluke_model::directory::{PublicKey, Subnet, Table};
+use fluke_model::message::SectionReport;
+use fluke_model::service::{DeploymentReport, Replica, Service};
+use fluke_model::time::Timestamp;
+use proptest::prelude::*;
+
+use super::*;
+use crate::services::fixture::{deployment, name, service, web};
+
+/// A server's head, a clock, and agents that hear what it says.
+struct Lab {
+    book: Book,
+    now: Instant,
+    sessions: u64,
+    told: BTreeMap<AgentName, Own>,
+}
+
+impl Lab {
+    fn new(replicas: Option<u32>) -> Self {
+        let now = Instant::now();
+        let mut lab = Self { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
+        lab.wants(service(replicas));
+        lab
+    }
+
+    /// One that has been there for a while.
+    fn settled(replicas: Option<u32>) -> Self {
+        let mut lab = Self::new(replicas);
+        lab.passes(SETTLING);
+        lab
+    }
+
+    fn wants(&mut self, service: Service) {
+        self.book.want(&Services::from([(service.name.clone(), Arc::new(service))]));
+        self.turn();
+    }
+
+    fn passes(&mut self, time: Duration) {
+        self.now += time;
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        let news = self.book.go_through(self.now);
+        self.told.extend(news.owns);
+        let again = self.book.go_through(self.now);
+        assert!(!again.directory && again.owns.is_empty(), "nothing changed: {again:?}");
+    }
+
+    fn says(&mut self, host: &str, word: Word) -> Urgency {
+        let session = self.book.sessions.get(&name(host)).copied().unwrap_or(SessionId(0));
+        let now = Now { instant: self.now, wall: Timestamp(1) };
+        let urgency = self.book.hear(&name(host), session, word, now);
+        self.turn();
+        urgency
+    }
+
+    fn comes(&mut self, host: &str, node_type: NodeType) {
+        self.sessions += 1;
+        let now = Now { instant: self.now, wall: Timestamp(1) };
+        let came = Word::Came { labels: Labels::default(), node_type };
+        self.book.hear(&name(host), SessionId(self.sessions), came, now);
+        self.turn();
+    }
+
+    /// Comes, and says what it runs.
+    fn joins(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
+        self.comes(host, NodeType::Worker);
+        self.reports(host, deployments);
+    }
+
+    fn reports(&mut self, host: &str, deployments: Vec<DeploymentReport>) -> Urgency {
+        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        self.says(host, Word::Services(report))
+    }
+
+    fn placed(&self) -> BTreeMap<u32, AgentName> {
+        self.book.directory.placements.table().0.get(&web()).cloned().unwrap_or_default()
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        let names = self.book.directory.names.table();
+        names.0[&web()].iter().map(|address| address.to_string()).collect()
+    }
+
+    fn loads(&mut self, proxy: &str) {
+        let routes = self.book.directory.routes.hash();
+        let section = || SectionReport { hash: routes, problem: None };
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        self.says(proxy, Word::Network(report));
+    }
+}
+
+fn at(last: u8) -> [u8; 4] {
+    [10, 200, 1, last]
+}
+
+#[test]
+fn a_server_that_starts_places_nothing_before_it_knows_who_is_there() {
+    let mut lab = Lab::new(Some(2));
+    lab.joins("new", vec![]);
+    assert!(lab.placed().is_empty(), "others may have them");
+    assert_eq!(lab.told[&name("new")].placed, Some(Placed::new()));
+    lab.joins("old", vec![deployment("0", Replica::Number(0), at(4))]);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("old"))]));
+    lab.passes(SETTLING);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("old")), (1, name("new"))]));
+}
+
+#[test]
+fn who_knows_where_replicas_are_ends_the_wait() {
+    let mut lab = Lab::new(Some(2));
+    let known = Table(BTreeMap::from([(web(), BTreeMap::from([(1, name("away"))]))]));
+    lab.comes("a", NodeType::Worker);
+    lab.says("a", Word::Placements(known));
+    lab.reports("a", vec![]);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("a")), (1, name("away"))]));
+    lab.joins("away", vec![deployment("1", Replica::Number(1), at(4))]);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("a")), (1, name("away"))]));
+}
+
+#[test]
+fn a_host_gets_nothing_before_it_has_said_what_it_has() {
+    let mut lab = Lab::settled(Some(2));
+    lab.comes("a", NodeType::Worker);
+    assert!(lab.placed().is_empty());
+    assert_eq!(lab.told[&name("a")].placed, None, "what it should be is not known");
+    lab.reports("a", vec![]);
+    assert_eq!(lab.told[&name("a")].placed.as_ref().map(|placed| placed[&web()].len()), Some(2));
+}
+
+#[test]
+fn an_agent_that_restarts_finds_everything_as_it_was() {
+    let mut lab = Lab::settled(Some(1));
+    lab.joins("a", vec![]);
+    lab.joins("b", vec![]);
+    let holder = lab.placed()[&0].to_string();
+    let it = deployment("0", Replica::Number(0), at(4));
+    lab.reports(&holder, vec![it.clone()]);
+    lab.says(&holder, Word::Left);
+    lab.passes(Duration::from_secs(29));
+    assert_eq!(lab.addresses(), ["10.200.1.4"]);
+    lab.comes(&holder, NodeType::Worker);
+    assert_eq!(lab.addresses(), ["10.200.1.4"]);
+    assert!(lab.told[&name(&holder)].placed.is_some(), "it need not wait for its own word");
+    lab.passes(RESTART_GRACE);
+    lab.reports(&holder, vec![it]);
+    assert_eq!(lab.placed()[&0], name(&holder));
+}
+
+#[test]
+fn an_agent_that_stays_away_is_not_led_to_and_loses_its_replicas_in_their_time() {
+    let mut lab = Lab::settled(Some(2));
+    lab.joins("a", vec![]);
+    lab.joins("b", vec![]);
+    for (number, host) in lab.placed() {
+        let id = number.to_string();
+        lab.reports(
+            host.as_str(),
+            vec![deployment(&id, Replica::Number(number), at(number as u8))],
+        );
+    }
+    let of_a = lab.placed().iter().find(|(_, host)| **host == name("a")).map(|(it, _)| *it);
+    let of_a = of_a.expect("they are spread");
+    lab.says("a", Word::Left);
+    assert_eq!(lab.book.due(), Some(lab.now + RESTART_GRACE));
+    lab.passes(RESTART_GRACE);
+    assert_eq!(lab.addresses().len(), 1);
+    assert_eq!(lab.placed()[&of_a], name("a"), "it may come back");
+    let due = lab.book.due().expect("its time will be up");
+    lab.passes(due - lab.now);
+    assert_eq!(lab.placed()[&of_a], name("b"));
+}
+
+#[test]
+fn what_dies_is_told_at_once_and_what_comes_may_wait_for_more() {
+    let mut lab = Lab::settled(None);
+    lab.joins("a", vec![]);
+    let it = deployment("a", Replica::Own, at(4));
+    assert_eq!(lab.reports("a", vec![it.clone()]), Urgency::Soon);
+    let ill = DeploymentReport { serves: false, ..it.clone() };
+    assert_eq!(lab.reports("a", vec![ill]), Urgency::Now);
+    lab.reports("a", vec![it]);
+    lab.joins("b", vec![deployment("b", Replica::Own, at(5))]);
+    assert_eq!(lab.addresses().len(), 2);
+    assert_eq!(lab.says("b", Word::Silent), Urgency::Now);
+    assert_eq!(lab.addresses(), ["10.200.1.4"]);
+    assert_eq!(lab.says("b", Word::Silent), Urgency::None, "it is known");
+    lab.says("b", Word::Answers);
+    assert_eq!(lab.addresses().len(), 2);
+}
+
+#[test]
+fn the_words_of_a_session_that_is_over_count_no_more() {
+    let mut lab = Lab::settled(None);
+    lab.joins("a", vec![deployment("a", Replica::Own, at(4))]);
+    let old = lab.book.sessions[&name("a")];
+    lab.joins("a", vec![deployment("a", Replica::Own, at(4))]);
+    let now = Now { instant: lab.now, wall: Timestamp(1) };
+    assert_eq!(lab.book.hear(&name("a"), old, Word::Left, now), Urgency::None);
+    lab.passes(RESTART_GRACE);
+    assert_eq!(lab.addresses(), ["10.200.1.4"]);
+}
+
+#[test]
+fn a_replica_that_moved_leaves_the_routes_before_it_is_released() {
+    let mut lab = Lab::settled(Some(1));
+    lab.comes("p", NodeType::Proxy);
+    lab.joins("a", vec![]);
+    let old = deployment("0", Replica::Number(0), at(4));
+    let retiring = DeploymentReport { phase: Phase::Retiring, ..old };
+    lab.reports("a", vec![retiring]);
+    assert_eq!(lab.addresses(), ["10.200.1.4"], "nothing else serves");
+    lab.loads("p");
+    assert!(lab.told[&name("a")].released.is_empty());
+    lab.joins("b", vec![deployment("0b", Replica::Number(0), at(5))]);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+    assert!(lab.told[&name("a")].released.is_empty(), "the proxy still leads to it");
+    lab.loads("p");
+    assert_eq!(lab.told[&name("a")].released.len(), 1);
+}
+
+#[test]
+fn what_there_are_fewer_of_is_released() {
+    let mut lab = Lab::settled(Some(2));
+    let one =
+        |number: u32| deployment(&number.to_string(), Replica::Number(number), at(number as u8));
+    lab.joins("a", vec![one(0), one(1)]);
+    lab.wants(service(Some(1)));
+    assert_eq!(lab.placed().len(), 1);
+    let retiring = DeploymentReport { phase: Phase::Retiring, ..one(1) };
+    lab.reports("a", vec![one(0), retiring]);
+    assert_eq!(lab.addresses(), ["10.200.1.0"]);
+    assert_eq!(lab.told[&name("a")].released.len(), 1);
+}
+
+#[test]
+fn two_hosts_that_claim_one_subnet_get_one_each() {
+    let mut lab = Lab::settled(None);
+    let mesh = |key: u8, since: u64| {
+        let subnet = Subnet::new(7).expect("in range");
+        let claim = Some(Claim { subnet, since: Timestamp(since) });
+        Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
+    };
+    lab.comes("late", NodeType::Worker);
+    lab.says("late", mesh(1, 200));
+    assert_eq!(lab.told[&name("late")].subnet.map(|claim| claim.subnet.number()), Some(7));
+    lab.comes("early", NodeType::Worker);
+    lab.says("early", mesh(2, 100));
+    let subnet = |host: &str| lab.told[&name(host)].subnet.map(|claim| claim.subnet.number());
+    assert_eq!(subnet("early"), Some(7));
+    assert_ne!(subnet("late"), Some(7));
+    assert_eq!(lab.book.directory.peers.table().0.len(), 2);
+}
+
+#[test]
+fn a_repository_without_services_is_no_work() {
+    let now = Instant::now();
+    let mut book = Book::new(now);
+    book.want(&Services::new());
+    assert!(book.go_through(now).directory, "that there are none is known from now on");
+    book.want(&Services::new());
+    let news = book.go_through(now);
+    assert!(!news.directory && news.owns.is_empty() && news.services.is_empty());
+    assert_eq!(book.due(), None);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Comes(usize),
+    Reports(usize, Vec<(u32, bool, bool)>),
+    Leaves(usize),
+    FallsSilent(usize),
+    Answers(usize),
+    Wants(Option<u32>),
+    Time(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let host = 0..4usize;
+    let deployments = prop::collection::vec((0..4u32, any::<bool>(), any::<bool>()), 0..3);
+    prop_oneof![
+        3 => host.clone().prop_map(Step::Comes),
+        4 => (host.clone(), deployments).prop_map(|(host, all)| Step::Reports(host, all)),
+        1 => host.clone().prop_map(Step::Leaves),
+        1 => host.clone().prop_map(Step::FallsSilent),
+        1 => host.prop_map(Step::Answers),
+        1 => prop::option::of(0..4u32).prop_map(Step::Wants),
+        1 => (0..400u64).prop_map(Step::Time),
+    ]
+}
+
+const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
+
+fn report(host: usize, (number, serves, retires): (u32, bool, bool)) -> DeploymentReport {
+    let it = deployment(
+        &format!("{host}-{number}"),
+        Replica::Number(number),
+        [10, 200, host as u8, number as u8],
+    );
+    let phase = if retires { Phase::Retiring } else { Phase::Running };
+    DeploymentReport { serves, phase, ..it }
+}
+
+proptest! {
+    /// Whatever happens in whatever order: no replica is given to two hosts, no name leads to what
+    /// does not serve, and whoever follows the edits has what everybody has.
+    #[test]
+    fn no_two_hosts_have_one_replica_and_no_name_leads_nowhere(
+        steps in prop::collection::vec(step(), 0..40)
+    ) {
+        let mut lab = Lab::settled(Some(3));
+        let mut follower = lab.book.directory.names.table().clone();
+        for step in steps {
+            match step {
+                Step::Comes(host) => lab.comes(HOSTS[host], NodeType::Worker),
+                Step::Reports(host, all) => {
+                    let all = all.into_iter().map(|one| report(host, one)).collect();
+                    lab.reports(HOSTS[host], all);
+                }
+                Step::Leaves(host) => drop(lab.says(HOSTS[host], Word::Left)),
+                Step::FallsSilent(host) => drop(lab.says(HOSTS[host], Word::Silent)),
+                Step::Answers(host) => drop(lab.says(HOSTS[host], Word::Answers)),
+                Step::Wants(replicas) => lab.wants(service(replicas)),
+                Step::Time(seconds) => lab.passes(Duration::from_secs(seconds)),
+            }
+            let mut given = BTreeSet::new();
+            for name in lab.book.sessions.keys() {
+                let placed = lab.book.owns[name].placed.iter().flatten();
+                for number in placed.flat_map(|(_, numbers)| numbers) {
+                    prop_assert!(given.insert(*number), "{number} is given twice");
+                }
+            }
+            let serving: BTreeSet<Ipv4Addr> = lab.book.view.hosts.values()
+                .flat_map(|host| host.deployments.values())
+                .filter(|it| it.serves)
+                .filter_map(|it| it.address)
+                .collect();
+            let names = &lab.book.directory.names;
+            prop_assert!(names.table().0[&web()].is_subset(&serving));
+            for edit in names.edits_for(Some(follower.hash())) {
+                follower.apply(edit).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            }
+            prop_assert_eq!(&follower, names.table());
+        }
+        for (number, host) in HOSTS.iter().enumerate() {
+            lab.comes(host, NodeType::Worker);
+            lab.reports(host, vec![report(number, (9, false, false))]);
+        }
+        lab.wants(service(Some(3)));
+        prop_assert_eq!(lab.placed().len(), 3, "there is room for all");
+    }
+}

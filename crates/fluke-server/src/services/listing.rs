@@ -1,0 +1,253 @@
+//! Services as they look from outside: API types made from the book, and nothing decided.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
+use fluke_model::directory::RouteKey;
+use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::message::NodeType;
+use fluke_model::policy::Policy;
+use fluke_model::service::{
+    DeploymentId, DeploymentReport, Health, Phase, Port, Replica, Service, Traffic,
+};
+use fluke_model::status::Status;
+
+use super::book::Book;
+use super::view::{HostView, Presence};
+use crate::reconcile::status_of;
+
+/// What runs of each service, and where.
+type Running<'a> =
+    BTreeMap<&'a ServiceName, Vec<(&'a AgentName, &'a HostView, &'a DeploymentReport)>>;
+
+/// One service of the commit in force.
+pub fn service(book: &Book, name: &str, policy: Policy, now: Instant) -> Option<ServiceView> {
+    let service = book.services().get(name)?;
+    Some(view(book, service, &running(book, |it| it == name), policy, now))
+}
+
+/// All of them, in order.
+pub fn services(book: &Book, policy: Policy, now: Instant) -> Vec<ServiceView> {
+    let running = running(book, |_| true);
+    book.services().values().map(|service| view(book, service, &running, policy, now)).collect()
+}
+
+fn running(book: &Book, is_wanted: impl Fn(&str) -> bool) -> Running<'_> {
+    let mut running = Running::new();
+    for (name, host) in &book.view().hosts {
+        for it in host.deployments.values().filter(|it| is_wanted(it.service.as_str())) {
+            running.entry(&it.service).or_default().push((name, host, it));
+        }
+    }
+    running
+}
+
+fn view(
+    book: &Book,
+    service: &Service,
+    running: &Running<'_>,
+    default_policy: Policy,
+    now: Instant,
+) -> ServiceView {
+    let wanted = wanted(book, service);
+    let mut deployments: Vec<DeploymentView> = wanted
+        .iter()
+        .map(|((id, agent), (replica, host))| match host.deployments.get(id) {
+            Some(report) => deployment(agent, host, report, now),
+            None => missing(agent, host, *id, *replica, service, now),
+        })
+        .collect();
+    let counts = count(service, &deployments);
+    let all = running.get(&service.name).into_iter().flatten();
+    let others = all.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
+    deployments.extend(others.map(|(agent, host, it)| deployment(agent, host, it, now)));
+    deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
+    let waiting = waiting(service, &deployments);
+    let addresses = book.directory().names.table().0.get(&service.name);
+    ServiceView {
+        name: service.name.clone(),
+        description: service.description.clone(),
+        policy: service.policy.unwrap_or(default_policy),
+        selector: service.selector.clone(),
+        defined: service.defined.to_string(),
+        image: service.container.image.clone(),
+        replicas: service.replicas,
+        status: sum(&deployments, !waiting.is_empty()),
+        counts,
+        ports: service.ports.clone(),
+        hostname: format!("{}.internal", service.name),
+        addresses: addresses.into_iter().flatten().copied().collect(),
+        routes: service.ports.iter().filter_map(|port| route(book, service, port)).collect(),
+        deployments,
+        waiting,
+    }
+}
+
+/// The deployments that there should be, and where.
+fn wanted<'a>(
+    book: &'a Book,
+    service: &Service,
+) -> BTreeMap<(DeploymentId, &'a AgentName), (Replica, &'a HostView)> {
+    let mut wanted = BTreeMap::new();
+    for (name, host) in &book.view().hosts {
+        let replicas: Vec<Replica> = match service.replicas {
+            None => {
+                let labels = host.labels.as_ref();
+                let matches = labels.is_some_and(|labels| service.selector.matches(labels));
+                matches.then_some(Replica::Own).into_iter().collect()
+            }
+            Some(_) => {
+                let given = host.given.get(&service.name).into_iter().flatten();
+                given.copied().map(Replica::Number).collect()
+            }
+        };
+        for replica in replicas {
+            let id = DeploymentId::of(&service.name, &service.container, replica, name);
+            wanted.insert((id, name), (replica, host));
+        }
+    }
+    wanted
+}
+
+fn deployment(
+    agent: &AgentName,
+    host: &HostView,
+    it: &DeploymentReport,
+    now: Instant,
+) -> DeploymentView {
+    DeploymentView {
+        agent: agent.clone(),
+        connected: host.presence.is_connected(),
+        replica: number(it.replica),
+        deployment: it.id,
+        status: status(host, it.phase, it.health, now),
+        phase: it.phase,
+        health: it.health,
+        image: it.image.clone(),
+        digest: it.digest.clone(),
+        container: it.container.clone(),
+        address: it.address,
+        serves: it.serves,
+        note: it.note.clone().or_else(|| away(host).map(str::to_string)),
+    }
+}
+
+fn missing(
+    agent: &AgentName,
+    host: &HostView,
+    id: DeploymentId,
+    replica: Replica,
+    service: &Service,
+    now: Instant,
+) -> DeploymentView {
+    let note = away(host).unwrap_or("its agent has not spoken of it yet");
+    DeploymentView {
+        agent: agent.clone(),
+        connected: host.presence.is_connected(),
+        replica: number(replica),
+        deployment: id,
+        status: status(host, Phase::Missing, Health::None, now),
+        phase: Phase::Missing,
+        health: Health::None,
+        image: service.container.image.clone(),
+        digest: None,
+        container: None,
+        address: None,
+        serves: false,
+        note: Some(note.to_string()),
+    }
+}
+
+fn number(replica: Replica) -> Option<u32> {
+    match replica {
+        Replica::Own => None,
+        Replica::Number(number) => Some(number),
+    }
+}
+
+fn away(host: &HostView) -> Option<&'static str> {
+    match host.presence {
+        Presence::Here | Presence::Arriving(_) => None,
+        Presence::Restarting(_) => Some("its agent is away; the container was left running"),
+        Presence::Silent(_) => Some("its host does not answer"),
+        Presence::Expected(_) => Some("its host was not seen since this server was started"),
+    }
+}
+
+fn status(host: &HostView, phase: Phase, health: Health, now: Instant) -> Status {
+    if !host.presence.is_reachable(now) {
+        return Status::Offline;
+    }
+    status_of(phase, health)
+}
+
+/// The worst of those that can be asked: one host that is away must not hide what failed on others.
+fn sum(deployments: &[DeploymentView], waits: bool) -> Status {
+    let all = || deployments.iter().map(|it| it.status);
+    if !deployments.is_empty() && all().all(|status| status == Status::Offline) {
+        return Status::Offline;
+    }
+    let waits = waits.then_some(Status::Drifted);
+    Status::of(all().filter(|status| *status != Status::Offline).chain(waits))
+}
+
+fn count(service: &Service, wanted: &[DeploymentView]) -> ReplicaCounts {
+    let count = |is: fn(&DeploymentView) -> bool| wanted.iter().filter(|it| is(it)).count() as u32;
+    ReplicaCounts {
+        wanted: service.replicas.unwrap_or(wanted.len() as u32),
+        running: count(|it| it.phase == Phase::Running && it.status != Status::Offline),
+        serving: count(|it| it.serves && it.status != Status::Offline),
+        failed: count(|it| it.status == Status::Failed),
+    }
+}
+
+/// What no replica can say of itself, since there is none.
+fn waiting(service: &Service, deployments: &[DeploymentView]) -> Vec<String> {
+    let Some(count) = service.replicas else {
+        let nobody = "no host that runs services matches its selector";
+        return deployments.is_empty().then(|| nobody.to_string()).into_iter().collect();
+    };
+    let placed: Vec<u32> = deployments.iter().filter_map(|it| it.replica).collect();
+    let nowhere: Vec<String> =
+        (0..count).filter(|it| !placed.contains(it)).map(|it| it.to_string()).collect();
+    let what = match nowhere.len() {
+        0 => return Vec::new(),
+        1 => format!("replica {} waits", nowhere[0]),
+        2..=8 => format!("replicas {} wait", nowhere.join(", ")),
+        many => format!("{many} replicas wait"),
+    };
+    vec![format!(
+        "{what} for a host: none that runs services and matches the selector is connected"
+    )]
+}
+
+fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {
+    let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
+    let routes = &book.directory().routes;
+    let route = routes.table().0.get(&key)?;
+    let (domain, external) = match &route.traffic {
+        Traffic::Http { domain } => (domain.clone(), None),
+        Traffic::Tcp { external, domain } => (domain.clone(), *external),
+        Traffic::Udp { external } => (None, *external),
+    };
+    let is_proxy =
+        |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
+    let has_loaded = |host: &&HostView| {
+        let loaded = host.network.as_ref().and_then(|network| network.routes.as_ref());
+        loaded.is_some_and(|loaded| loaded.hash == routes.hash())
+    };
+    let proxies = || book.view().hosts.values().filter(is_proxy);
+    Some(RouteView {
+        port: port.name.clone(),
+        protocol: route.traffic.protocol().to_string(),
+        domain,
+        external,
+        upstreams: route.upstreams.iter().copied().collect(),
+        loaded: proxies().filter(has_loaded).count() as u32,
+        proxies: proxies().count() as u32,
+    })
+}
+
+#[cfg(test)]
+mod tests;

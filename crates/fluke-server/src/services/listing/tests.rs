@@ -1,0 +1,130 @@
+use std::sync::Arc;
+
+use fluke_model::id::SessionId;
+use fluke_model::label::Labels;
+use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
+use fluke_model::time::Timestamp;
+
+use super::*;
+use crate::reconcile::Now;
+use crate::services::book::{SETTLING, Word};
+use crate::services::fixture::{deployment, name, service, web};
+use crate::services::view::Services;
+
+/// What is known of `web`, and a clock.
+struct Lab {
+    book: Book,
+    now: Instant,
+}
+
+impl Lab {
+    fn new(replicas: Option<u32>) -> Self {
+        let mut lab = Self { book: Book::new(Instant::now()), now: Instant::now() + SETTLING };
+        lab.book.want(&Services::from([(web(), Arc::new(service(replicas)))]));
+        lab
+    }
+
+    fn says(&mut self, host: &str, word: Word) {
+        let now = Now { instant: self.now, wall: Timestamp(1) };
+        self.book.hear(&name(host), SessionId(1), word, now);
+        self.book.go_through(self.now);
+    }
+
+    fn joins(&mut self, host: &str, node_type: NodeType) {
+        self.says(host, Word::Came { labels: Labels::default(), node_type });
+        self.runs(host, vec![]);
+    }
+
+    fn runs(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
+        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        self.says(host, Word::Services(report));
+    }
+
+    /// What the host should have, running.
+    fn wanted(&self, host: &str, replica: Replica) -> DeploymentReport {
+        let id = DeploymentId::of(&web(), &service(None).container, replica, &name(host));
+        DeploymentReport { id, ..deployment("web", replica, [10, 200, 1, 2]) }
+    }
+
+    fn seen(&self) -> ServiceView {
+        service_seen(&self.book, self.now)
+    }
+}
+
+fn service_seen(book: &Book, now: Instant) -> ServiceView {
+    super::service(book, "web", Policy::Remediate, now).expect("it is in Git")
+}
+
+#[test]
+fn what_has_nowhere_to_run_says_so() {
+    let mut lab = Lab::new(None);
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.wanted), (Status::Drifted, 0));
+    assert!(seen.waiting[0].contains("matches its selector"), "{:?}", seen.waiting);
+
+    lab = Lab::new(Some(2));
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.wanted), (Status::Drifted, 2));
+    assert!(seen.waiting[0].starts_with("replicas 0, 1 wait for a host"), "{:?}", seen.waiting);
+}
+
+#[test]
+fn a_replica_that_nobody_has_spoken_of_is_missing_and_one_that_runs_is_well() {
+    let mut lab = Lab::new(Some(1));
+    lab.joins("a", NodeType::Worker);
+    let seen = lab.seen();
+    let [it] = &seen.deployments[..] else { panic!("one: {:?}", seen.deployments) };
+    assert_eq!((it.phase, it.status, it.replica), (Phase::Missing, Status::Drifted, Some(0)));
+    assert!(seen.waiting.is_empty());
+
+    lab.runs("a", vec![lab.wanted("a", Replica::Number(0))]);
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.serving), (Status::InSync, 1));
+    assert_eq!(seen.addresses, [[10, 200, 1, 2].into()] as [std::net::Ipv4Addr; 1]);
+    assert_eq!(seen.hostname, "web.internal");
+}
+
+#[test]
+fn what_goes_is_listed_and_not_counted() {
+    let mut lab = Lab::new(None);
+    lab.joins("a", NodeType::Worker);
+    let old = deployment("old", Replica::Own, [10, 200, 1, 9]);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    lab.runs("a", vec![lab.wanted("a", Replica::Own), old]);
+    let seen = lab.seen();
+    assert_eq!((seen.deployments.len(), seen.counts.wanted, seen.counts.running), (2, 1, 1));
+    assert_eq!(seen.status, Status::Applying);
+}
+
+#[test]
+fn a_host_that_is_away_does_not_hide_what_failed_on_others() {
+    let mut lab = Lab::new(None);
+    for host in ["a", "b"] {
+        lab.joins(host, NodeType::Worker);
+        lab.runs(host, vec![lab.wanted(host, Replica::Own)]);
+    }
+    lab.says("a", Word::Silent);
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.serving), (Status::InSync, 1));
+    let a = &seen.deployments[0];
+    assert_eq!((a.status, a.note.as_deref()), (Status::Offline, Some("its host does not answer")));
+
+    let failed = DeploymentReport { phase: Phase::Failed, ..lab.wanted("b", Replica::Own) };
+    lab.runs("b", vec![failed]);
+    assert_eq!(lab.seen().status, Status::Failed);
+}
+
+#[test]
+fn a_route_says_how_many_proxies_have_it() {
+    let mut lab = Lab::new(None);
+    lab.joins("p", NodeType::Proxy);
+    lab.runs("p", vec![lab.wanted("p", Replica::Own)]);
+    let route = lab.seen().routes.remove(0);
+    assert_eq!((route.loaded, route.proxies), (0, 1));
+    assert_eq!(route.domain.as_deref(), Some("shop.example.com"));
+    let hash = lab.book.directory().routes.hash();
+    let section = || SectionReport { hash, problem: None };
+    let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+    lab.says("p", Word::Network(report));
+    assert_eq!(lab.seen().routes[0].loaded, 1);
+}

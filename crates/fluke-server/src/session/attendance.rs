@@ -1,0 +1,270 @@
+//! One agent's place at the desk: what it says goes there, and what it lacks comes from there.
+//!
+//! An agent that never speaks of services has none, and costs nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fluke_model::directory::Claim;
+use fluke_model::id::{AgentName, Hash256, SessionId};
+use fluke_model::label::Labels;
+use fluke_model::message::{DirectoryEdit, Hello, NodeType, Section, ToAgent, ToServer};
+use fluke_model::service::DeploymentId;
+use fluke_model::snapshot::{Compiler, Placed, Snapshot};
+use fluke_wire::server::Link;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::pulse::{Pulse, judge};
+use crate::services::book::{Directory, Own, Word};
+use crate::services::desk::Desk;
+
+/// How long a host whose replicas have to be placed is waited for to say what it has: sent half of
+/// what it should be, it would stop the rest.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the connection may take to hand out its socket.
+const SOCKET_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a session has to do with services.
+pub struct Attendance {
+    desk: Desk,
+    agent: AgentName,
+    session: SessionId,
+    labels: Labels,
+    node_type: NodeType,
+    seat: Option<Seat>,
+    /// Until when it is not told what hosts know of each other: it knows better.
+    knows_better_until: Option<Instant>,
+    /// Until when the agent is waited for.
+    waits_until: Instant,
+    is_waiting: bool,
+}
+
+/// What an agent that attends was told, and where there is more.
+struct Seat {
+    own: watch::Receiver<Own>,
+    directory: watch::Receiver<Arc<Directory>>,
+    told: Told,
+    /// The replicas that it was last held to.
+    placed: Option<Placed>,
+    pulse: Option<(Pulse, Instant)>,
+    is_silent: bool,
+    has_asked: bool,
+}
+
+/// What this session has told.
+#[derive(Default)]
+struct Told {
+    names: Option<Hash256>,
+    routes: Option<Hash256>,
+    peers: Option<Hash256>,
+    placements: Option<Hash256>,
+    subnet: Option<Claim>,
+    released: BTreeSet<DeploymentId>,
+}
+
+impl Attendance {
+    pub(crate) fn new(desk: Desk, hello: &Hello, session: SessionId) -> Self {
+        let now = Instant::now();
+        let complete = Instant::from_std(desk.book().is_complete_from());
+        // One that holds a snapshot was told of others before.
+        let knows_better = hello.snapshot.is_some() && complete > now;
+        Self {
+            desk,
+            agent: hello.name.clone(),
+            session,
+            labels: hello.labels.clone(),
+            node_type: hello.node_type,
+            seat: None,
+            knows_better_until: knows_better.then_some(complete),
+            waits_until: now + PATIENCE,
+            is_waiting: false,
+        }
+    }
+
+    /// Takes the seat at once where the host is known to have to do with services.
+    pub(super) async fn begin(&mut self) {
+        if self.desk.knows(&self.agent) {
+            self.attend().await;
+        }
+    }
+
+    async fn attend(&mut self) {
+        let came = Word::Came { labels: self.labels.clone(), node_type: self.node_type };
+        self.seat = Some(Seat {
+            own: self.desk.attend(&self.agent, self.session, came).await,
+            directory: self.desk.directory(),
+            told: Told::default(),
+            placed: None,
+            pulse: None,
+            is_silent: false,
+            has_asked: false,
+        });
+    }
+
+    /// Takes what the agent says, if it concerns others.
+    pub(super) async fn hear(&mut self, message: &ToServer, link: &Link) {
+        let word = match message {
+            ToServer::Services(report) => Word::Services(report.clone()),
+            ToServer::Network(report) => Word::Network(report.clone()),
+            ToServer::Mesh(report) => Word::Mesh(report.clone()),
+            ToServer::Placements(known) => Word::Placements(known.clone()),
+            ToServer::Resend(section) => return self.forget(*section),
+            _ => return,
+        };
+        if self.seat.is_none() {
+            self.attend().await;
+        }
+        let runs_something =
+            matches!(&word, Word::Services(report) if !report.deployments.is_empty());
+        self.desk.tell(&self.agent, self.session, word).await;
+        if runs_something {
+            self.feel_pulse(link).await;
+        }
+    }
+
+    /// The agent does not have what it was told.
+    fn forget(&mut self, section: Section) {
+        let Some(seat) = &mut self.seat else { return };
+        match section {
+            Section::Names => seat.told.names = None,
+            Section::Routes => seat.told.routes = None,
+            Section::Peers => seat.told.peers = None,
+            Section::Placements => seat.told.placements = None,
+        }
+        seat.directory.mark_changed();
+    }
+
+    /// From now on it is noticed at once when the agent's machine falls silent.
+    async fn feel_pulse(&mut self, link: &Link) {
+        let Some(seat) = &mut self.seat else { return };
+        if std::mem::replace(&mut seat.has_asked, true) {
+            return;
+        }
+        let Ok(Some(socket)) = timeout(SOCKET_WITHIN, link.socket()).await else { return };
+        match Pulse::take(socket) {
+            Ok(pulse) => seat.pulse = Some((pulse, Instant::now())),
+            Err(error) => {
+                tracing::warn!(agent = %self.agent, %error, "a host that dies is noticed late");
+            }
+        }
+    }
+
+    /// Waits until there may be something to say or to do. Cancel-safe.
+    pub(super) async fn changed(&mut self) {
+        let waiting = self.is_waiting.then_some(self.waits_until);
+        let Some(seat) = &mut self.seat else { return at(waiting).await };
+        let waiting = waiting.into_iter().chain(self.knows_better_until).min();
+        let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
+        // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
+        tokio::select! {
+            Ok(()) = seat.own.changed() => {}
+            Ok(()) = seat.directory.changed() => {}
+            () = at(pulse) => {}
+            () = at(waiting) => {}
+        }
+    }
+
+    /// Looks whether the agent's machine lives, when it is time to.
+    pub(super) async fn look(&mut self) {
+        let Some(seat) = &mut self.seat else { return };
+        let Some((pulse, next)) = &mut seat.pulse else { return };
+        if *next > Instant::now() {
+            return;
+        }
+        let Ok(silence) = pulse.silence() else {
+            // The connection is over, which its session hears of.
+            seat.pulse = None;
+            return;
+        };
+        let look = judge(silence);
+        *next = Instant::now() + look.next;
+        if std::mem::replace(&mut seat.is_silent, look.is_silent) != look.is_silent {
+            let word = if look.is_silent { Word::Silent } else { Word::Answers };
+            self.desk.tell(&self.agent, self.session, word).await;
+        }
+    }
+
+    /// What the agent has not been told yet; each in the order in which it can be used.
+    pub(super) fn lacks(&mut self) -> Vec<ToAgent> {
+        let now = Instant::now();
+        self.knows_better_until = self.knows_better_until.filter(|until| *until > now);
+        let Some(seat) = &mut self.seat else { return Vec::new() };
+        let own = seat.own.borrow_and_update().clone();
+        let directory = seat.directory.borrow_and_update().clone();
+        let told = &mut seat.told;
+        let mut messages = Vec::new();
+        if let Some(subnet) = own.subnet.filter(|subnet| told.subnet != Some(*subnet)) {
+            told.subnet = Some(subnet);
+            messages.push(ToAgent::Subnet(subnet));
+        }
+        if directory.is_in_force && self.knows_better_until.is_none() {
+            let edits = told.lacks(&directory, self.node_type);
+            messages.extend(edits.into_iter().map(ToAgent::Directory));
+        }
+        let released: Vec<DeploymentId> =
+            own.released.difference(&told.released).copied().collect();
+        if !released.is_empty() {
+            messages.push(ToAgent::Released(released));
+        }
+        told.released = own.released;
+        messages
+    }
+
+    /// Whether the host has other replicas than it is held to.
+    pub(super) fn is_placed_anew(&self) -> bool {
+        let is_over = self.is_waiting && self.waits_until <= Instant::now();
+        let is_other = |seat: &Seat| seat.own.borrow().placed != seat.placed;
+        is_over || self.seat.as_ref().is_some_and(is_other)
+    }
+
+    /// What the host should be; none for as long as that depends on what it has to say yet.
+    pub(super) fn snapshot(&mut self, compiler: &Compiler) -> Option<Arc<Snapshot>> {
+        let placed = self.seat.as_mut().and_then(|seat| {
+            seat.placed = seat.own.borrow().placed.clone();
+            seat.placed.as_ref()
+        });
+        let must_wait = placed.is_none() && self.waits_until > Instant::now();
+        self.is_waiting = must_wait && compiler.has_numbered(&self.labels);
+        match placed {
+            _ if self.is_waiting => None,
+            Some(placed) => Some(compiler.snapshot_with(&self.labels, placed)),
+            None => Some(compiler.snapshot(&self.labels)),
+        }
+    }
+
+    /// Takes leave.
+    pub(super) async fn end(&self) {
+        if self.seat.is_some() {
+            self.desk.tell(&self.agent, self.session, Word::Left).await;
+        }
+    }
+}
+
+impl Told {
+    /// What is new in the directory; told from now on.
+    fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
+        let Directory { is_in_force: _, names, routes, peers, placements } = directory;
+        let mut edits = Vec::new();
+        edits.extend(peers.edits_for(self.peers).into_iter().map(DirectoryEdit::Peers));
+        edits.extend(names.edits_for(self.names).into_iter().map(DirectoryEdit::Names));
+        (self.peers, self.names) = (Some(peers.hash()), Some(names.hash()));
+        if node_type == NodeType::Proxy {
+            edits.extend(routes.edits_for(self.routes).into_iter().map(DirectoryEdit::Routes));
+            self.routes = Some(routes.hash());
+        }
+        let placed = placements.edits_for(self.placements).into_iter();
+        edits.extend(placed.map(DirectoryEdit::Placements));
+        self.placements = Some(placements.hash());
+        edits
+    }
+}
+
+/// Sleeps until `instant`; for ever if there is none.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,266 @@
+//! What hosts are told of each other: real streams, agents that a test plays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use fluke_model::directory::{Claim, Names, Placements, PublicKey, Routes, Subnet, Table};
+use fluke_model::message::{
+    DirectoryEdit, MeshReport, NetworkReport, Section, SectionReport, ServicesReport,
+};
+use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
+use fluke_model::snapshot::Snapshot;
+
+use super::*;
+use crate::services::fixture::{deployment, service, web};
+
+/// An agent, and what it holds.
+struct Host {
+    stream: Stream,
+    snapshot: Option<Arc<Snapshot>>,
+    names: Names,
+    routes: Option<Routes>,
+    placements: Placements,
+    subnet: Option<Claim>,
+    released: BTreeSet<DeploymentId>,
+    /// How many edits were told as a whole.
+    wholes: usize,
+}
+
+impl Host {
+    async fn joins(door: &Door, name: &str, node_type: NodeType) -> Self {
+        Self {
+            stream: door.join_as(name, node_type).await,
+            snapshot: None,
+            names: Table::default(),
+            routes: None,
+            placements: Table::default(),
+            subnet: None,
+            released: BTreeSet::new(),
+            wholes: 0,
+        }
+    }
+
+    async fn says(&self, message: ToServer) {
+        self.stream.outgoing.send(message).await.expect("open");
+    }
+
+    /// All that it runs.
+    async fn runs(&self, deployments: Vec<DeploymentReport>) {
+        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        self.says(ToServer::Services(report)).await;
+    }
+
+    /// Hears until something holds.
+    async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let hearing = async {
+            while !holds(self) {
+                let message = self.stream.incoming.next().await.expect("open").expect("a message");
+                self.hear(message);
+            }
+        };
+        let heard = tokio::time::timeout(Duration::from_secs(60), hearing).await;
+        assert!(heard.is_ok(), "never {what}: {:?} {:?}", self.names, self.routes);
+    }
+
+    fn hear(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::Snapshot { snapshot, .. } => self.snapshot = Some(snapshot),
+            ToAgent::Directory(DirectoryEdit::Names(edit)) => {
+                self.wholes += usize::from(edit.from.is_none());
+                self.names.apply(edit).expect("it fits");
+            }
+            ToAgent::Directory(DirectoryEdit::Routes(edit)) => {
+                self.routes.get_or_insert_default().apply(edit).expect("it fits");
+            }
+            ToAgent::Directory(DirectoryEdit::Placements(edit)) => {
+                self.placements.apply(edit).expect("it fits");
+            }
+            ToAgent::Subnet(claim) => self.subnet = Some(claim),
+            ToAgent::Released(ids) => self.released.extend(ids),
+            _ => {}
+        }
+    }
+
+    fn addresses(&self) -> Vec<Ipv4Addr> {
+        self.names.0.get(&web()).into_iter().flatten().copied().collect()
+    }
+
+    /// The replicas that it should have.
+    fn replicas(&self) -> Vec<Replica> {
+        let services = self.snapshot.iter().flat_map(|snapshot| snapshot.services());
+        services.flat_map(|service| service.replicas.clone()).collect()
+    }
+
+    /// Says that its proxy has loaded what it was told.
+    async fn loads(&self) {
+        let hash = self.routes.as_ref().map_or_else(|| Routes::default().hash(), Routes::hash);
+        let section = || SectionReport { hash, problem: None };
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        self.says(ToServer::Network(report)).await;
+    }
+}
+
+impl Door {
+    fn serve(&self, id: &str, service: Service) {
+        let services = [(service.name.clone(), Arc::new(service))].into();
+        self.put_in_force(id, Model { services, ..Model::default() });
+    }
+}
+
+fn own(host: u8) -> DeploymentReport {
+    deployment(&format!("own-{host}"), Replica::Own, [10, 200, host, 2])
+}
+
+fn address(host: u8) -> Ipv4Addr {
+    [10, 200, host, 2].into()
+}
+
+#[tokio::test]
+async fn what_runs_on_one_host_has_a_name_on_the_other_for_as_long_as_it_serves() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let mut a = Host::joins(&door, "a", NodeType::Worker).await;
+    let mut b = Host::joins(&door, "b", NodeType::Worker).await;
+    a.until("it has its own", |a| a.replicas() == [Replica::Own]).await;
+    b.runs(vec![]).await;
+    a.runs(vec![own(1)]).await;
+    b.until("it knows of a", |b| b.addresses() == [address(1)]).await;
+    assert_eq!(b.routes, None, "a worker has no proxy");
+    a.runs(vec![DeploymentReport { serves: false, phase: Phase::Stopped, ..own(1) }]).await;
+    b.until("it is gone", |b| b.addresses().is_empty()).await;
+    assert_eq!(b.wholes, 1, "told once as a whole, then what changed");
+    b.says(ToServer::Resend(Section::Names)).await;
+    b.until("told as a whole", |b| b.wholes == 2).await;
+}
+
+#[tokio::test]
+async fn a_predecessor_is_released_once_every_proxy_has_loaded_routes_without_it() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    let mut proxy = Host::joins(&door, "proxy", NodeType::Proxy).await;
+    proxy.runs(vec![]).await;
+    a.runs(vec![own(1)]).await;
+    let leads_to = |host: &Host, address: Ipv4Addr| {
+        let routes = host.routes.iter().flat_map(|routes| routes.0.values());
+        routes.flat_map(|route| &route.upstreams).any(|upstream| *upstream.ip() == address)
+    };
+    proxy.until("it leads to a", |it| leads_to(it, address(1))).await;
+    proxy.loads().await;
+
+    let mut a = a;
+    let next = deployment("next", Replica::Own, [10, 200, 1, 3]);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..own(1) };
+    a.runs(vec![old.clone(), next.clone()]).await;
+    proxy
+        .until("it leads to the next", |it| {
+            leads_to(it, [10, 200, 1, 3].into()) && !leads_to(it, address(1))
+        })
+        .await;
+    assert!(a.released.is_empty());
+    proxy.loads().await;
+    a.until("the old one is released", |a| a.released.contains(&old.id)).await;
+    assert_eq!(a.released.len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_that_restarts_keeps_its_names() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    let mut b = Host::joins(&door, "b", NodeType::Worker).await;
+    b.runs(vec![]).await;
+    a.runs(vec![own(1)]).await;
+    b.until("it knows of a", |b| b.addresses() == [address(1)]).await;
+    drop(a);
+    door.until("a is gone", |door| !door.agent("a").connected).await;
+    // Whatever is told next is told with a's name in it.
+    b.runs(vec![own(2)]).await;
+    b.until("it knows of itself", |b| b.addresses().contains(&address(2))).await;
+    assert_eq!(b.addresses(), [address(1), address(2)]);
+
+    let mut a = Host::joins(&door, "a", NodeType::Worker).await;
+    a.until("it has all names before it says anything", |a| a.addresses().len() == 2).await;
+}
+
+#[tokio::test]
+async fn a_server_that_starts_anew_places_nothing_anew() {
+    let names = ["a", "b", "c"];
+    let mut placements = Placements::default();
+    let mut before = BTreeMap::new();
+    for life in ["first", "second"] {
+        let door = Door::open().await;
+        door.serve("aaa", service(Some(2)));
+        let mut after = BTreeMap::new();
+        // In another order each time.
+        let order: Vec<&str> = match life {
+            "first" => names.to_vec(),
+            _ => names.iter().rev().copied().collect(),
+        };
+        let mut hosts = Vec::new();
+        for name in order {
+            let host = Host::joins(&door, name, NodeType::Worker).await;
+            host.says(ToServer::Placements(placements.clone())).await;
+            let runs: Option<&Vec<Replica>> = before.get(name);
+            let runs = runs
+                .into_iter()
+                .flatten()
+                .map(|replica| deployment(&format!("{replica:?}"), *replica, [10, 200, 1, 2]));
+            host.runs(runs.collect()).await;
+            hosts.push((name, host));
+        }
+        for (name, host) in &mut hosts {
+            host.until("two are placed, as far as it knows", |host| {
+                host.snapshot.is_some()
+                    && host.placements.0.get(&web()).is_some_and(|row| row.len() == 2)
+            })
+            .await;
+            let host_name = AgentName::new(*name).expect("a name");
+            let row = host.placements.0[&web()].clone();
+            let numbers: Vec<Replica> = row
+                .iter()
+                .filter(|(_, at)| **at == host_name)
+                .map(|(number, _)| Replica::Number(*number))
+                .collect();
+            host.until("its snapshot says so", |host| host.replicas() == numbers).await;
+            after.insert(*name, numbers);
+            placements = host.placements.clone();
+        }
+        if life == "second" {
+            assert_eq!(before, after);
+        }
+        before = after;
+    }
+}
+
+#[tokio::test]
+async fn the_earlier_claim_keeps_the_subnet() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let claims = |key: u8, since: u64| {
+        let subnet = Subnet::new(7).expect("in range");
+        let claim = Some(Claim { subnet, since: Timestamp(since) });
+        let public_key = PublicKey([key; 32]);
+        ToServer::Mesh(MeshReport { public_key, endpoints: Vec::new(), claim })
+    };
+    let number = |host: &Host| host.subnet.map(|claim| claim.subnet.number());
+    let mut late = Host::joins(&door, "late", NodeType::Worker).await;
+    late.says(claims(1, 200)).await;
+    late.until("it has what it claims", |host| number(host) == Some(7)).await;
+    let mut early = Host::joins(&door, "early", NodeType::Worker).await;
+    early.says(claims(2, 100)).await;
+    early.until("it has what it claims", |host| number(host) == Some(7)).await;
+    late.until("it has another one", |host| number(host) != Some(7)).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_never_speaks_of_services_is_told_nothing_of_them() {
+    let door = Door::open().await;
+    let mut stream = door.join("plain").await;
+    door.commit("aaa", &[("a", "plain", 1)]);
+    assert_eq!(hears(&mut stream, 2).await, ["snapshot", "check"]);
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    a.runs(vec![own(1)]).await;
+    door.commit("bbb", &[("a", "plain", 2)]);
+    assert_eq!(hears(&mut stream, 2).await, ["snapshot", "check"]);
+}

@@ -1,0 +1,212 @@
+//! Services: in a list, and one of them with all that belongs to it.
+
+use fluke_model::api::{DeploymentView, RouteView, ServiceView};
+use fluke_model::id::ServiceName;
+use fluke_model::service::{Health, Phase};
+use fluke_model::status::Status;
+
+use super::fleet::{self, GONE};
+use super::task::selector;
+use crate::colour::Paint;
+use crate::report::{Report, count};
+use crate::sanitise;
+use crate::screen::Style;
+use crate::table::{Cell, Column, Table};
+
+/// How many things that are wrong are told in words.
+const PROBLEMS: usize = 5;
+
+const SERVICES: [Column; 6] = [
+    Column::name("NAME", 0, 16),
+    Column::new("STATUS"),
+    Column::new("SERVING"),
+    Column::cut("FAILED", 2, 6),
+    Column::cut("IMAGE", 1, 24),
+    Column::cut("REACHED AT", 3, 20),
+];
+
+/// What is wrong first; those that stand alike as they were: by name.
+pub fn worst_first(services: &mut [ServiceView]) {
+    services.sort_by_key(|service| fleet::urgency(service.status));
+}
+
+/// `fluke get services`
+pub fn list(services: &[ServiceView]) -> Table {
+    let mut services = services.to_vec();
+    worst_first(&mut services);
+    let mut table = Table::new(&SERVICES);
+    services.iter().for_each(|service| table.row(row(service)));
+    table
+}
+
+/// Those that are not as they were.
+pub fn changed(old: &[ServiceView], new: &[ServiceView]) -> Table {
+    let mut table = Table::untitled(&SERVICES);
+    let find = |list: &[ServiceView], name: &ServiceName| {
+        list.binary_search_by(|service| service.name.cmp(name)).ok()
+    };
+    let is_other = |it: &&ServiceView| find(old, &it.name).is_none_or(|at| old[at] != **it);
+    new.iter().filter(is_other).for_each(|service| table.row(row(service)));
+    for service in old.iter().filter(|service| find(new, &service.name).is_none()) {
+        table.row([service.name.as_str().into(), GONE.into()]);
+    }
+    table
+}
+
+fn row(service: &ServiceView) -> [Cell; 6] {
+    let counts = service.counts;
+    let failed = match counts.failed {
+        0 => Cell::painted("0", Paint::Dim),
+        some => Cell::painted(some.to_string(), Paint::Red),
+    };
+    let reached: Vec<String> = service.routes.iter().map(entrance).collect();
+    let reached = if reached.is_empty() { vec![service.hostname.clone()] } else { reached };
+    [
+        service.name.as_str().into(),
+        fleet::status(service.status),
+        format!("{}/{}", counts.serving, counts.wanted).into(),
+        failed,
+        sanitise::line(&service.image).into(),
+        sanitise::line(&reached.join(", ")).into(),
+    ]
+}
+
+/// Where the world finds it.
+fn entrance(route: &RouteView) -> String {
+    match (&route.domain, route.external) {
+        (Some(domain), None) => domain.clone(),
+        (Some(domain), Some(external)) => format!("{domain}:{external}/{}", route.protocol),
+        (None, Some(external)) => format!(":{external}/{}", route.protocol),
+        (None, None) => route.port.to_string(),
+    }
+}
+
+/// `fluke describe service`
+pub fn describe(service: &ServiceView, style: Style) -> String {
+    let mut report = Report::new(style);
+    tell_standing(&mut report, service);
+    for why in &service.waiting {
+        report.beside("why", why, Paint::Plain);
+        let hosts = "fluke get agents   shows the labels of each, and who is connected";
+        report.beside("do", hosts, Paint::Cyan);
+    }
+    let mut deployments: Vec<&DeploymentView> = service.deployments.iter().collect();
+    deployments.sort_by_key(|it| fleet::urgency(it.status));
+    let wrong = deployments.iter().filter(|it| it.status != Status::InSync);
+    wrong.take(PROBLEMS).for_each(|it| tell_problem(&mut report, it));
+    tell_replicas(&mut report, &deployments);
+    tell_ways(&mut report, service);
+    report.heading("Definition");
+    report.fields(
+        2,
+        &[
+            ("description", service.description.clone().unwrap_or_else(|| "none".into())),
+            ("defined", service.defined.clone()),
+            ("policy", service.policy.as_str().to_string()),
+            ("selector", selector(&service.selector)),
+            ("image", service.image.clone()),
+            ("replicas", wanted(service)),
+        ],
+    );
+    report.finish()
+}
+
+fn wanted(service: &ServiceView) -> String {
+    match service.replicas {
+        Some(replicas) => replicas.to_string(),
+        None => "one on each matching host".into(),
+    }
+}
+
+/// In words, how it stands.
+fn tell_standing(report: &mut Report, service: &ServiceView) {
+    let name = (service.name.as_str(), Paint::Bold);
+    let counts = service.counts;
+    let serving =
+        format!("{} of {} serve", counts.serving, count(counts.wanted as usize, "replica"));
+    let how = service.status.as_str().replace('_', " ");
+    let is = ("is", Paint::Plain);
+    report
+        .line(0, &[name, is, (&how, service.status.into()), (&format!("({serving})"), Paint::Dim)]);
+}
+
+fn tell_problem(report: &mut Report, it: &DeploymentView) {
+    report.gap();
+    let which = match it.replica {
+        Some(number) => format!("replica {number} on {}", it.agent),
+        None => format!("the one on {}", it.agent),
+    };
+    let phase = state(it);
+    report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&phase, it.status.into())]);
+    if let Some(note) = &it.note {
+        report.beside("why", note, Paint::Plain);
+    }
+    let events = format!("fluke get events --agent {}   shows what was tried", it.agent);
+    if it.status == Status::Failed {
+        report.beside("next", "it is tried again, with pauses that grow", Paint::Plain);
+        report.beside("do", &events, Paint::Cyan);
+    }
+}
+
+/// How far it is, and how it feels where somebody asks it.
+fn state(it: &DeploymentView) -> String {
+    match (it.phase, it.health) {
+        (Phase::Running, Health::Healthy | Health::Unhealthy) => {
+            format!("running, {}", it.health.as_str())
+        }
+        (phase, _) => phase.as_str().to_string(),
+    }
+}
+
+fn tell_replicas(report: &mut Report, deployments: &[&DeploymentView]) {
+    let mut table = Table::new(&[
+        Column::cut("REPLICA", 3, 7),
+        Column::name("AGENT", 0, 12),
+        Column::new("STATUS"),
+        Column::new("STATE"),
+        Column::cut("ADDRESS", 2, 12),
+        Column::cut("IMAGE", 4, 20),
+        Column::below("NOTE", 1, 28),
+    ]);
+    for it in deployments {
+        table.row([
+            it.replica.map_or("-".into(), |number| number.to_string()).into(),
+            it.agent.as_str().into(),
+            fleet::status(it.status),
+            state(it).into(),
+            it.address.map_or("-".into(), |address| address.to_string()).into(),
+            sanitise::line(&it.image).into(),
+            sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),
+        ]);
+    }
+    if !table.is_empty() {
+        report.heading("Replicas");
+        report.table(2, &table);
+    }
+}
+
+fn tell_ways(report: &mut Report, service: &ServiceView) {
+    report.heading("Reached at");
+    let addresses: Vec<String> = service.addresses.iter().map(|it| it.to_string()).collect();
+    let leads = match addresses.is_empty() {
+        true => "nowhere: nothing serves".to_string(),
+        false => addresses.join(", "),
+    };
+    let mut fields = vec![(service.hostname.clone(), leads)];
+    for route in &service.routes {
+        let upstreams: Vec<String> = route.upstreams.iter().map(|it| it.to_string()).collect();
+        let to = if upstreams.is_empty() { "nowhere".into() } else { upstreams.join(", ") };
+        let proxies = match route.proxies {
+            0 => "no proxy is connected".to_string(),
+            all => format!(
+                "loaded by {} of {}",
+                route.loaded,
+                if all == 1 { "1 proxy".into() } else { format!("{all} proxies") }
+            ),
+        };
+        fields.push((entrance(route), format!("{to} ({proxies})")));
+    }
+    let fields: Vec<(&str, String)> =
+        fields.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    report.fields(2, &fields);
+}
