@@ -40,8 +40,8 @@ pub enum Tls {
 pub struct ServerOptions {
     /// How often the branch is looked at and every host checked. Pushes are announced anyway.
     pub poll_interval: String,
-    /// How often each side of a stream says that it is here; three missed means gone.
-    pub heartbeat: String,
+    /// How often each side of a stream says that it is here; the server's default where none is given.
+    pub heartbeat: Option<String>,
     /// How it speaks.
     pub tls: Tls,
     /// Another repository than the bed's own.
@@ -60,7 +60,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             poll_interval: "1h".into(),
-            heartbeat: "15s".into(),
+            heartbeat: None,
             tls: Tls::Own,
             git_url: None,
             git: String::new(),
@@ -109,6 +109,8 @@ impl Server {
             Tls::Own => "",
             Tls::Off => "tls {\n    enabled = false\n  }",
         };
+        let heartbeat = heartbeat.as_ref().map(|every| format!("heartbeat = \"{every}\""));
+        let heartbeat = heartbeat.unwrap_or_default();
         format!(
             r#"server {{
   listen_grpc  = "{address}:{GRPC_PORT}"
@@ -116,7 +118,7 @@ impl Server {
   socket       = "{folder}/fluke.sock"
   cache_dir    = "{folder}/cache"
   agent_tokens = ["{TOKEN}"]
-  heartbeat    = "{heartbeat}"
+  {heartbeat}
 
   git {{
     url            = "{url}"

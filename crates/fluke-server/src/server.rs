@@ -35,7 +35,7 @@ use crate::tls::{Certificates, Listener, Speaks, TlsError, TlsFiles, own_host, o
 use crate::trust::{Grant, Trust};
 
 /// How often each side of a stream says that it is here.
-pub const HEARTBEAT: Duration = Duration::from_secs(20);
+pub const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long the last alerts and events may take to leave when the server stops.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 

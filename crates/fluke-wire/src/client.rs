@@ -38,7 +38,7 @@ use crate::error::WireError;
 use crate::proto::fleet_client::FleetClient;
 use crate::proto::{AgentMessage, ServerMessage, agent_message, server_message};
 use crate::sequence::Sequence;
-use crate::{MAX_TO_AGENT, MAX_TO_SERVER};
+use crate::{MAX_TO_AGENT, MAX_TO_SERVER, tcp};
 use first_bytes::{FirstBytes, Noting};
 use tether::{Tether, tether};
 use tls::HandshakeFailure;
@@ -183,7 +183,7 @@ async fn open_tcp(url: &ServerUrl) -> io::Result<TcpStream> {
         };
         match attempted {
             Ok(stream) => {
-                stream.set_nodelay(true)?;
+                tcp::prepare(&stream)?;
                 return Ok(stream);
             }
             Err(error) => failure = error,
@@ -293,7 +293,7 @@ async fn open_http2<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let uri: Uri = format!("{scheme}://{}", url.authority())
         .parse()
         .map_err(|error: http::uri::InvalidUri| Status::internal(error.to_string()))?;
-    // No keepalive: the agent's heartbeats do that.
+    // No keepalive of its own: heartbeats and the kernel do that.
     Endpoint::from(uri)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)

@@ -20,6 +20,7 @@ mod error;
 mod refusal;
 mod sequence;
 pub mod server;
+pub mod tcp;
 
 pub use convert::{MAX_EXECUTORS, MAX_LABELS, MAX_STEPS};
 pub use error::WireError;

@@ -13,7 +13,7 @@ pub(super) const ROW: Row = Row {
     what: "server, 10,000 TLS agents, 20 steps each",
     reach: "≤ 600 MiB RSS in all, ≤ 5 % of a core when nothing changes",
     how: "A server as a process with 10,000 agents of a swarm over TLS, twenty steps each, all of \
-          them checked every minute, heartbeats every 20 s; memory as the kernel counts it after a \
+          them checked every minute, heartbeats every 30 s; memory as the kernel counts it after a \
           commit for all, processor time over a minute. Beside it: a process with as many bare gRPC \
           streams over TLS that have carried one message each way, and nothing since. Quick mode: a \
           tenth of everything.",

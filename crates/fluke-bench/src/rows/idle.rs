@@ -15,7 +15,7 @@ pub(super) const ROW: Row = Row {
     what: "agent, idle",
     reach: "≤ 10 MiB RSS, ≤ 0.05 % of a core, no process spawned",
     how: "An agent process that has checked 20 shell steps and is in sync, connected over TLS with a \
-          heartbeat every 20 s; nothing is due. For a minute: VmRSS, the time its threads ran, and \
+          heartbeat every 30 s; nothing is due. For a minute: VmRSS, the time its threads ran, and \
           whether a child has ended or is there. Beside it, at the same time: a process with one TLS \
           stream by tonic and rustls and the same heartbeats, on one thread.",
     turn: Turn::Always,

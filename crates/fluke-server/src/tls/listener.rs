@@ -189,8 +189,8 @@ impl axum::serve::Listener for Listener {
 async fn accept_after(tcp: &TcpListener, moment: Instant) -> io::Result<(TcpStream, SocketAddr)> {
     tokio::time::sleep_until(moment).await;
     let (stream, peer) = tcp.accept().await?;
-    // Messages are small and wanted now.
-    let _ = stream.set_nodelay(true);
+    // It works without these as well.
+    let _ = fluke_wire::tcp::prepare(&stream);
     Ok((stream, peer))
 }
 

@@ -103,6 +103,19 @@ impl Accepted {
             )),
         }
     }
+
+    /// What waits for the other side to take it waits for no longer than the connection lives. What
+    /// does not wait need not look: whoever writes reads as well.
+    fn unless_cut<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_pending() {
+            self.poll_alive(cx)?;
+        }
+        written
+    }
 }
 
 impl fmt::Debug for Accepted {
@@ -200,8 +213,8 @@ impl AsyncWrite for Accepted {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_alive(cx)?;
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.unless_cut(cx, written)
     }
 
     fn poll_write_vectored(
@@ -209,8 +222,8 @@ impl AsyncWrite for Accepted {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_alive(cx)?;
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.unless_cut(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -218,8 +231,8 @@ impl AsyncWrite for Accepted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_alive(cx)?;
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.unless_cut(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -32,7 +32,7 @@ fn two_hosts_join_over_tls_and_become_what_a_commit_says() {
 fn a_host_that_is_powered_off_and_on_again_catches_up() {
     let Some(bed) = bed() else { return };
     // Nobody waits for heartbeats to be missed: the story would take half an hour.
-    bed.server_with(ServerOptions { heartbeat: "10m".into(), ..ServerOptions::default() });
+    bed.server_with(ServerOptions { heartbeat: Some("10m".into()), ..ServerOptions::default() });
     let [web, db] = bed.hosts(["web-1", "db-1"]);
     let (web, db) = (web.joins(""), db.joins(""));
     bed.commit("a.fluke.hcl", &keeps("first", "remediate"));

@@ -50,7 +50,11 @@ pub fn is_repaired(host: &Host, name: &str, times: usize) {
 
 /// A server whose heartbeats and polls are a second apart: for stories about silence.
 pub fn quick() -> ServerOptions {
-    ServerOptions { heartbeat: "1s".into(), poll_interval: "1s".into(), ..ServerOptions::default() }
+    ServerOptions {
+        heartbeat: Some("1s".into()),
+        poll_interval: "1s".into(),
+        ..ServerOptions::default()
+    }
 }
 
 /// The same server, which tells of drift.

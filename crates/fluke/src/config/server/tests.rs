@@ -41,7 +41,7 @@ fn little_is_enough_and_the_rest_is_as_documented() {
     assert_eq!(config.agent_tokens, [AgentToken::bare(Secret::new("a-token"))]);
     assert!(config.api_tokens.is_empty() && config.http_names.is_empty());
     assert_eq!(config.git.branch.as_str(), "main");
-    assert_eq!(config.heartbeat, Duration::from_secs(20));
+    assert_eq!(config.heartbeat, Duration::from_secs(30));
     assert_eq!(config.git.poll_interval, Duration::from_secs(60));
     assert_eq!(config.git.manifest_glob, "**/*.fluke.hcl");
     assert_eq!(config.tls, ServerTls::Own);

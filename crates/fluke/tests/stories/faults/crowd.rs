@@ -45,7 +45,7 @@ fn all_at_head(fleet: &Fleet) -> bool {
 #[test]
 fn fifty_agents_are_back_after_a_kill_of_the_server_under_load_and_nothing_is_applied_that_was_not_due()
  {
-    let options = ServerOptions { heartbeat: "5s".into(), tls: Tls::Own, ..quiet() };
+    let options = ServerOptions { heartbeat: Some("5s".into()), tls: Tls::Own, ..quiet() };
     let fleet = Fleet::start(options);
     fleet.commit_text(&manifest(0));
     let mut agents: Vec<Agent> = (1..=AGENTS).map(|n| fleet.agent(&format!("host-{n}"))).collect();

@@ -95,7 +95,7 @@ fn an_agent_takes_over_from_the_connection_that_it_lost_at_once() {
 fn an_agent_that_restarts_behind_a_dead_connection_is_back_within_three_heartbeats() {
     // So long that it has to come twice: it does not wait that long for an answer.
     let heartbeat = Duration::from_secs(5);
-    let fleet = Fleet::start(ServerOptions { heartbeat: "5s".into(), ..quiet() });
+    let fleet = Fleet::start(ServerOptions { heartbeat: Some("5s".into()), ..quiet() });
     let (link, mut agent) = linked(&fleet);
     // As in a power cut: the server hears of nothing.
     agent.freeze();

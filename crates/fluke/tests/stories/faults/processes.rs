@@ -23,7 +23,7 @@ pub const ROOT: &str = "$STORY_ROOT";
 
 /// A server whose heartbeats are two seconds apart, and that does nothing by itself for an hour.
 pub fn quiet() -> ServerOptions {
-    ServerOptions { heartbeat: "2s".into(), tls: Tls::Off, ..ServerOptions::default() }
+    ServerOptions { heartbeat: Some("2s".into()), tls: Tls::Off, ..ServerOptions::default() }
 }
 
 /// Prints what was measured.
