@@ -23,6 +23,7 @@ pub mod section;
 pub mod sections;
 pub mod setback;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct ServicesConfig {
     pub exclusive: bool,
     /// How public traffic is taken, where it is.
     pub proxy: Option<ProxyConfig>,
+    /// How the host is in the mesh.
+    pub mesh: MeshConfig,
     /// The host's resolvers, as `resolv.conf` names them.
     pub resolvers: PathBuf,
     /// Where names are answered.
@@ -71,6 +74,21 @@ pub struct ServicesConfig {
     pub sys: PathBuf,
     /// Where `procfs` is.
     pub proc: PathBuf,
+}
+
+/// How a host is in the mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeshConfig {
+    /// Where WireGuard listens, by UDP.
+    pub port: u16,
+    /// Where others reach it, if not at its own addresses.
+    pub endpoint: Option<SocketAddr>,
+}
+
+impl Default for MeshConfig {
+    fn default() -> Self {
+        Self { port: mesh::PORT, endpoint: None }
+    }
 }
 
 /// How public traffic is taken.
@@ -90,6 +108,7 @@ impl Default for ServicesConfig {
             socket: podman::SOCKET.into(),
             exclusive: false,
             proxy: None,
+            mesh: MeshConfig::default(),
             resolvers: "/etc/resolv.conf".into(),
             dns_port: names::PORT,
             drain: DRAIN,

@@ -9,13 +9,13 @@ use fluke_model::id::StepAddress;
 use fluke_model::message::{Fact, NetworkReport, NodeType, Subject};
 use fluke_model::verdict::{Outcome, Output};
 
-use super::ServicesConfig;
 use super::inbox::Tables;
 use super::kept::Folder;
 use super::lane::saying::{Note, Scribe};
 use super::lane::state::Cause;
 use super::names;
 use super::section::{Kept, Looked, MeshSection, NamesSection, RoutesSection, Section};
+use super::{MeshConfig, ServicesConfig};
 use super::{mesh, routes};
 use crate::state::Held;
 
@@ -57,8 +57,13 @@ impl Sections {
                 Some(Kept::new(RoutesSection::new(settings(config, folder, subnet))))
             }
         };
-        let mesh = MeshSection::open(mesh::Setup::new(folder.path()), subnet);
-        Self { names: Kept::new(NamesSection::start(names)), routes, mesh: Kept::new(mesh) }
+        let MeshConfig { port, endpoint } = config.mesh;
+        let mesh = mesh::Setup { port, endpoint, ..mesh::Setup::new(folder.path()) };
+        Self {
+            names: Kept::new(NamesSection::start(names)),
+            routes,
+            mesh: Kept::new(MeshSection::open(mesh, subnet)),
+        }
     }
 
     /// Makes each as its table says, one after the other; a failure stops none of the others.

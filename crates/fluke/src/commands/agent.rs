@@ -146,6 +146,7 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
             socket: config.containers.socket,
             exclusive: config.containers.exclusive,
             proxy: config.proxy,
+            mesh: config.mesh,
             ..ServicesConfig::default()
         }),
     })

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fluke_agent::services::mesh::parse_endpoint;
 use fluke_agent::services::podman::SOCKET;
-use fluke_agent::services::{Acme, Certificate, ProxyConfig};
+use fluke_agent::services::{Acme, Certificate, MeshConfig, ProxyConfig};
 use fluke_manifest::hcl::ast::Block;
 use fluke_manifest::hcl::decode::{Evaluate, Field, Fields};
 use fluke_manifest::hcl::problem::Problem;
@@ -48,6 +49,8 @@ pub struct AgentConfig {
     pub execution: Execution,
     /// How containers are looked after.
     pub containers: Containers,
+    /// How the host is in the mesh.
+    pub mesh: MeshConfig,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -127,6 +130,8 @@ pub struct AgentFile {
     pub execution: Execution,
     /// See [`AgentConfig::containers`].
     pub containers: Containers,
+    /// See [`AgentConfig::mesh`].
+    pub mesh: MeshConfig,
     /// See [`AgentConfig::log`].
     pub log: LogConfig,
 }
@@ -225,6 +230,7 @@ impl AgentFile {
             allow: self.allow,
             execution: self.execution,
             containers: self.containers,
+            mesh: self.mesh,
             log: self.log,
         })
     }
@@ -253,6 +259,7 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
         read.block("execution").map(|block| read_execution(block, evaluate, read.problems()));
     let containers =
         read.block("containers").map(|block| read_containers(block, evaluate, read.problems()));
+    let mesh = read.block("mesh").map(|block| read_mesh(block, evaluate, read.problems()));
     let log = read.block("log").map(|block| fields::log(block, evaluate, read.problems()));
     read.finish();
     AgentFile {
@@ -267,6 +274,7 @@ pub fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
         allow: allow.unwrap_or_default(),
         execution: execution.unwrap_or_default(),
         containers: containers.unwrap_or_default(),
+        mesh: mesh.unwrap_or_default(),
         log: log.unwrap_or_default(),
     }
 }
@@ -318,6 +326,18 @@ fn read_containers(
     };
     read.finish();
     containers
+}
+
+fn read_mesh(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> MeshConfig {
+    let mut read = Fields::of_block(block, evaluate, problems);
+    let port = read.or(fields::port("port"), MeshConfig::default().port);
+    let endpoint = Field::string("endpoint").parse(|text| {
+        parse_endpoint(&text, port)
+            .ok_or("must be an address like `192.0.2.7` or `192.0.2.7:51820`")
+    });
+    let endpoint = read.optional(endpoint);
+    read.finish();
+    MeshConfig { port, endpoint }
 }
 
 fn read_proxy(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> ProxyConfig {

@@ -112,6 +112,11 @@ pub fn at_least_a_second(name: &'static str) -> Field<Duration> {
     })
 }
 
+/// A port to listen on.
+pub fn port(name: &'static str) -> Field<u16> {
+    Field::integer(name, 1..=65535).then(|number| Ok(number as u16))
+}
+
 /// `log { … }`
 pub fn log(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> LogConfig {
     let mut fields = Fields::of_block(block, evaluate, problems);
