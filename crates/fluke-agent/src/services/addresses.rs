@@ -40,8 +40,8 @@ impl From<Addresses> for Vec<Given> {
 }
 
 impl Addresses {
-    /// The address of a deployment: the one that it had, else one that another version of it had
-    /// and that is free, else one that its name leads to. None where all are taken.
+    /// The address of a deployment: the one that it had, else the first free one from where its
+    /// name leads, so that its versions take turns. None where all are taken.
     pub fn give(
         &mut self,
         deployment: DeploymentId,
@@ -62,6 +62,11 @@ impl Addresses {
         let service = service.clone();
         self.0.insert(deployment, Given { deployment, service, replica, address });
         Some(address)
+    }
+
+    /// Takes an address back from a deployment that cannot have it.
+    pub fn take_back(&mut self, deployment: DeploymentId) -> Option<u8> {
+        self.0.remove(&deployment).map(|given| given.address)
     }
 
     /// Forgets those that are neither wanted nor there.

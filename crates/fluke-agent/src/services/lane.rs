@@ -15,7 +15,7 @@ pub(super) mod saying;
 pub(super) mod state;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,6 +91,10 @@ pub struct Lane {
     settling: Option<Settling>,
     claim: Option<Claim>,
     addresses: Addresses,
+    /// The last bytes of addresses that Podman would not give.
+    unusable: BTreeSet<u8>,
+    /// Deployments whose containers were to have one of these.
+    misplaced: BTreeSet<DeploymentId>,
     tables: Tables,
 
     deployments: Setbacks<DeploymentId>,
@@ -170,6 +174,8 @@ impl Lane {
             scribe,
             podman,
             interfaces,
+            unusable: BTreeSet::new(),
+            misplaced: BTreeSet::new(),
             desired: None,
             session: None,
             settling: None,

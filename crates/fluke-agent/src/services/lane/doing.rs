@@ -31,6 +31,14 @@ pub enum ChangeError {
     NoAddress(Ipv4Addr),
 }
 
+impl ChangeError {
+    /// Whether the address that a container was to have is taken, in Podman's words.
+    pub fn is_address_taken(&self) -> bool {
+        matches!(self, Self::Podman(PodmanError::Refused { why, .. })
+            if why.contains("already allocated"))
+    }
+}
+
 /// Does `change`; says which container it was done to. `address` is for one that is made.
 pub async fn change(
     podman: Podman,

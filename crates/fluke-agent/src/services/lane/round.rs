@@ -8,7 +8,7 @@ use fluke_model::message::Fact;
 use fluke_model::verdict::{Outcome, Output};
 
 use super::desired::Desired;
-use super::doing;
+use super::doing::{self, ChangeError};
 use super::look::{Look, Seen};
 use super::saying::{self, Note};
 use super::state::{Cause, Idle, Next, Processing};
@@ -138,6 +138,9 @@ impl Lane {
         if self.jobs.is_stopping(&container.id) && container.state == State::Running {
             container.state = State::Changing;
         }
+        if container.origin.deployment.is_some_and(|id| self.misplaced.contains(&id)) {
+            container.tampered.get_or_insert("its address is somebody else's".into());
+        }
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
             container.health = Health::Unhealthy;
         }
@@ -222,6 +225,7 @@ impl Lane {
         match done {
             Ok(container) => Some(Made { change, container, began }),
             Err(error) => {
+                self.learn_from(&error, &change);
                 self.failed(&change, told(&error), began, account).await;
                 None
             }
@@ -233,14 +237,29 @@ impl Lane {
         let Change::Deploy { deployment, .. } = change else { return None };
         let subnet = self.subnet();
         let used = self.reports.iter().filter_map(|report| report.address);
-        let taken = addresses::last_bytes(subnet, used);
+        let mut taken = addresses::last_bytes(subnet, used);
+        taken.extend(&self.unusable);
         let before = self.addresses.clone();
         let (id, service) = (deployment.id, &deployment.service);
         let address = self.addresses.give(id, service, deployment.replica, &taken);
+        self.misplaced.remove(&id);
         if self.addresses != before {
             self.folder.keep_addresses(&self.addresses);
         }
         address
+    }
+
+    /// An address that somebody else has is not tried again.
+    fn learn_from(&mut self, error: &ChangeError, change: &Change) {
+        let id = match change {
+            Change::Deploy { deployment, .. } => Some(deployment.id),
+            Change::Start { origin, .. } => origin.deployment,
+            _ => None,
+        };
+        if let Some(id) = id.filter(|_| error.is_address_taken()) {
+            self.unusable.extend(self.addresses.take_back(id));
+            self.misplaced.insert(id);
+        }
     }
 
     /// A change that failed is left alone for a while, and holds up nothing else.
@@ -251,6 +270,8 @@ impl Lane {
             Change::Deploy { deployment, .. } => {
                 self.deployments.failed(deployment.id, why.clone(), now);
             }
+            // Somebody removed it in this moment: the next look tells.
+            Change::Start { .. } if why.contains("no such container") => {}
             Change::Start { container, origin, .. } => match origin.deployment {
                 Some(id) => self.deployments.failed(id, why.clone(), now),
                 None => self.containers.failed(container.clone(), why.clone(), now),

@@ -46,8 +46,8 @@ pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
         return;
     }
     let this = std::env::current_exe().expect("a test program");
-    let prepare = "set -e; mount -t tmpfs tmpfs /dev/shm; mkdir -p /run/netns; \
-                   mount -t tmpfs tmpfs /run/netns; mount -t tmpfs tmpfs /mnt; mkdir /mnt/sys; \
+    let prepare = "set -e; mount -t tmpfs tmpfs /dev/shm; mkdir -p /run/netns /run/containers; \
+                   mount -t tmpfs tmpfs /run/netns; mount -t tmpfs tmpfs /run/containers; mount -t tmpfs tmpfs /mnt; mkdir /mnt/sys; \
                    mount -t sysfs sysfs /mnt/sys; ip link set lo up; exec \"$@\"";
     let mut again = Command::new("unshare");
     again.args(["--net", "--mount", "sh", "-c", prepare, "sh"]).arg(this);
