@@ -158,7 +158,7 @@ impl HostView {
     fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
         let is_rooted =
             |it: &&DeploymentReport| it.has_volumes || (it.serves && it.phase != Phase::Retiring);
-        let of_it = self.deployments.values().filter(|it| it.service == service.name);
+        let of_it = self.deployments.values().filter(move |it| it.service == service.name);
         of_it.filter(is_rooted).filter_map(|it| match it.replica {
             Replica::Number(number) => Some(number),
             Replica::Own => None,
