@@ -154,6 +154,17 @@ impl HostView {
         serving.map(|it| (it.id, it.address)).collect()
     }
 
+    /// The numbered replicas of a service that serve here, or have their data here.
+    fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
+        let is_rooted =
+            |it: &&DeploymentReport| it.has_volumes || (it.serves && it.phase != Phase::Retiring);
+        let of_it = self.deployments.values().filter(move |it| it.service == service.name);
+        of_it.filter(is_rooted).filter_map(|it| match it.replica {
+            Replica::Number(number) => Some(number),
+            Replica::Own => None,
+        })
+    }
+
     /// The numbered replicas of a service that it runs, was given, or has the volumes of. What
     /// retires is on its way out, unless its data is here.
     fn holds(&self, service: &ServiceName) -> Vec<u32> {
@@ -201,13 +212,19 @@ impl View {
         now: Instant,
     ) -> Placement {
         let Some(replicas) = service.replicas else { return Placement::new() };
-        let candidate = |(name, host): (&AgentName, &HostView)| Candidate {
-            host: name.clone(),
-            away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
-            holds: host.holds(&service.name),
+        let hosts = || self.hosts.iter().filter(|(_, host)| host.is_matched_by(service));
+        let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
+        let candidate = |(name, host): (&AgentName, &HostView)| {
+            let own: BTreeSet<u32> = host.roots(service).collect();
+            // What was given to one host and runs on another stays where it runs.
+            let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
+            Candidate {
+                host: name.clone(),
+                away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
+                holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
+            }
         };
-        let hosts = self.hosts.iter().filter(|(_, host)| host.is_matched_by(service));
-        let candidates: Vec<Candidate> = hosts.map(candidate).collect();
+        let candidates: Vec<Candidate> = hosts().map(candidate).collect();
         let wanted = Wanted {
             service: &service.name,
             replicas,

@@ -20,8 +20,8 @@ use super::pulse::{Pulse, judge};
 use crate::services::book::{Directory, Own, Word};
 use crate::services::desk::Desk;
 
-/// How long a host whose replicas have to be placed is waited for to say what it has: sent half of
-/// what it should be, it would stop the rest.
+/// How long a host that may have replicas is waited for to say so: sent half of what it should be,
+/// it would stop the rest.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the connection may take to hand out its socket.
 const SOCKET_WITHIN: Duration = Duration::from_secs(1);
@@ -78,7 +78,8 @@ impl Attendance {
             node_type: hello.node_type,
             seat: None,
             knows_better_until: knows_better.then_some(complete),
-            waits_until: now + PATIENCE,
+            // One that was never told what to be has nothing to lose.
+            waits_until: if hello.snapshot.is_some() { now + PATIENCE } else { now },
             is_waiting: false,
         }
     }

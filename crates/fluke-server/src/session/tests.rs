@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, CommitId, InstanceId, StepAddress, TaskName};
+use fluke_model::id::{AgentName, CommitId, Hash256, InstanceId, StepAddress, TaskName};
 use fluke_model::label::{Labels, Selector};
 use fluke_model::message::NodeType;
 use fluke_model::policy::Policy;
@@ -95,10 +95,10 @@ impl Door {
     }
 
     async fn join(&self, name: &str) -> Stream {
-        self.join_as(name, NodeType::Worker).await
+        self.join_as(name, NodeType::Worker, None).await
     }
 
-    async fn join_as(&self, name: &str, node_type: NodeType) -> Stream {
+    async fn join_as(&self, name: &str, node_type: NodeType, snapshot: Option<Hash256>) -> Stream {
         let target = Target {
             url: format!("grpc://{}", self.address).parse().expect("an address"),
             token: Secret::new("token"),
@@ -110,7 +110,7 @@ impl Door {
             version: "0".into(),
             executors: vec!["shell".into()],
             node_type,
-            snapshot: None,
+            snapshot,
             instance: InstanceId(1),
             previous: None,
         };

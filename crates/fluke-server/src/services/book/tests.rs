@@ -122,6 +122,17 @@ fn who_knows_where_replicas_are_ends_the_wait() {
 }
 
 #[test]
+fn what_was_given_to_a_stranger_goes_back_to_whoever_turns_out_to_run_it() {
+    for known in ["a", "b", "c", "d"] {
+        let mut lab = Lab::settled(Some(1));
+        lab.joins("new", vec![]);
+        assert_eq!(lab.placed()[&0], name("new"));
+        lab.joins(known, vec![deployment("0", Replica::Number(0), at(4))]);
+        assert_eq!(lab.placed()[&0], name(known));
+    }
+}
+
+#[test]
 fn a_host_gets_nothing_before_it_has_said_what_it_has() {
     let mut lab = Lab::settled(Some(2));
     lab.comes("a", NodeType::Worker);

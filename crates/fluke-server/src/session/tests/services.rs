@@ -24,12 +24,23 @@ struct Host {
     released: BTreeSet<DeploymentId>,
     /// How many edits were told as a whole.
     wholes: usize,
+    snapshots: usize,
 }
 
 impl Host {
     async fn joins(door: &Door, name: &str, node_type: NodeType) -> Self {
+        Self::over(door.join_as(name, node_type, None).await)
+    }
+
+    /// One that was told before what it should be.
+    async fn returns(door: &Door, name: &str) -> Self {
+        let held = Some(Hash256::of(b"of another life"));
+        Self::over(door.join_as(name, NodeType::Worker, held).await)
+    }
+
+    fn over(stream: Stream) -> Self {
         Self {
-            stream: door.join_as(name, node_type).await,
+            stream,
             snapshot: None,
             names: Table::default(),
             routes: None,
@@ -37,6 +48,7 @@ impl Host {
             subnet: None,
             released: BTreeSet::new(),
             wholes: 0,
+            snapshots: 0,
         }
     }
 
@@ -64,7 +76,10 @@ impl Host {
 
     fn hear(&mut self, message: ToAgent) {
         match message {
-            ToAgent::Snapshot { snapshot, .. } => self.snapshot = Some(snapshot),
+            ToAgent::Snapshot { snapshot, .. } => {
+                self.snapshot = Some(snapshot);
+                self.snapshots += 1;
+            }
             ToAgent::Directory(DirectoryEdit::Names(edit)) => {
                 self.wholes += usize::from(edit.from.is_none());
                 self.names.apply(edit).expect("it fits");
@@ -231,6 +246,17 @@ async fn a_server_that_starts_anew_places_nothing_anew() {
         }
         before = after;
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_comes_back_to_a_new_server_keeps_what_it_knows_until_others_are_back() {
+    let door = Door::open().await;
+    door.serve("aaa", service(Some(1)));
+    let mut a = Host::returns(&door, "a").await;
+    // Sent what it should be without its replica, it would stop it.
+    a.runs(vec![deployment("0", Replica::Number(0), [10, 200, 1, 2])]).await;
+    a.until("it has its replica", |a| a.replicas() == [Replica::Number(0)]).await;
+    assert_eq!((a.wholes, a.snapshots), (0, 1), "names may be missing that others bring");
 }
 
 #[tokio::test]
