@@ -157,7 +157,7 @@ enum LookError {
 
 /// What came of judging a commit.
 enum Verdict {
-    Accepted(Box<Model>, Compiler, Vec<Diagnostic>),
+    Accepted(Box<Model>, Box<Compiler>, Vec<Diagnostic>),
     Rejected(Vec<Diagnostic>),
 }
 
@@ -277,7 +277,7 @@ impl Source {
                         Some(before) => before.compiler.follow(&model),
                         None => Compiler::new(&model, policy),
                     };
-                    Verdict::Accepted(Box::new(model), compiler, loaded.diagnostics)
+                    Verdict::Accepted(Box::new(model), Box::new(compiler), loaded.diagnostics)
                 }
                 None => Verdict::Rejected(loaded.diagnostics),
             })
@@ -300,7 +300,7 @@ impl Source {
         let (mut event, desired) = match verdict {
             Verdict::Accepted(model, compiler, warnings) => {
                 let event = self.track.accepted(&commit, parents, warnings, since);
-                (event, Some(Desired { commit, since, model: *model, compiler }))
+                (event, Some(Desired { commit, since, model: *model, compiler: *compiler }))
             }
             Verdict::Rejected(diagnostics) => {
                 (self.track.rejected(&commit, diagnostics, since), None)

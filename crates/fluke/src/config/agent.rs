@@ -331,7 +331,7 @@ fn read_containers(
 fn read_mesh(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> MeshConfig {
     let mut read = Fields::of_block(block, evaluate, problems);
     let port = read.or(fields::port("port"), MeshConfig::default().port);
-    let endpoint = Field::string("endpoint").parse(|text| {
+    let endpoint = Field::string("endpoint").parse(move |text| {
         parse_endpoint(&text, port)
             .ok_or("must be an address like `192.0.2.7` or `192.0.2.7:51820`")
     });

@@ -1,6 +1,6 @@
 //! Podman's word that something happened to a container.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -79,7 +79,7 @@ fn is_worth_a_look(action: &str) -> bool {
 }
 
 /// Whether there may be a Podman at all.
-pub fn is_there(socket: &PathBuf) -> bool {
+pub fn is_there(socket: &Path) -> bool {
     socket.exists()
 }
 

@@ -202,7 +202,7 @@ impl<'a> Compiler<'a> {
                     service: name.clone(),
                     tls: domain
                         .is_some()
-                        .then(|| RouterTls { passthrough: true, cert_resolver: None }),
+                        .then_some(RouterTls { passthrough: true, cert_resolver: None }),
                 };
                 self.gates.insert(gate);
                 add_weighted(&mut self.dynamic.tcp, router, &name, &local, &remote);
