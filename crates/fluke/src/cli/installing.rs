@@ -83,6 +83,9 @@ pub struct InstallAgentArgs {
     /// Label of this host; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = Labels::parse_pair)]
     pub labels: Vec<(LabelKey, LabelValue)>,
+    /// Public traffic comes in here: Traefik is kept running
+    #[arg(long)]
+    pub proxy: bool,
     /// How it is made.
     #[command(flatten)]
     pub how: InstallHow,

@@ -95,6 +95,7 @@ fn agent_wish(args: &InstallAgentArgs) -> Result<Wish, Failure> {
         ca_file,
         name: args.name.clone(),
         labels: Labels(args.labels.iter().cloned().collect()),
+        is_proxy: args.proxy,
     });
     let token = args.token.clone().or_else(|| config::environment("FLUKE_TOKEN"));
     let token = token.map(Secret::new).filter(|token| !token.is_empty());

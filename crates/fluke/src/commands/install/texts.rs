@@ -44,6 +44,8 @@ pub enum Skeleton {
         name: Option<AgentName>,
         /// What the host is.
         labels: Labels,
+        /// Whether public traffic comes in here.
+        is_proxy: bool,
     },
 }
 
@@ -52,14 +54,14 @@ impl Skeleton {
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Server { git_url, git_branch } => server(git_url, git_branch.as_deref()),
-            Self::Agent { url, ca_fingerprint, ca_file, name, labels } => {
+            Self::Agent { url, ca_fingerprint, ca_file, name, labels, is_proxy } => {
                 let ca_file = ca_file.as_ref().map(|file| file.to_string_lossy());
                 let tls = match (ca_fingerprint, &ca_file) {
                     (Some(pin), _) => Some(("ca_fingerprint", pin.as_str())),
                     (None, Some(file)) => Some(("ca_file", &**file)),
                     (None, None) => None,
                 };
-                agent(url, name.as_ref(), labels, tls)
+                agent(url, name.as_ref(), labels, *is_proxy, tls)
             }
         }
     }
@@ -90,6 +92,7 @@ fn agent(
     url: &str,
     name: Option<&AgentName>,
     labels: &Labels,
+    is_proxy: bool,
     tls: Option<(&str, &str)>,
 ) -> Option<String> {
     let mut text = String::from(
@@ -108,6 +111,9 @@ fn agent(
     let pairs = pairs.collect::<Option<Vec<_>>>()?;
     if !pairs.is_empty() {
         writeln!(text, "  labels     = {{ {} }}", pairs.join(", ")).ok()?;
+    }
+    if is_proxy {
+        text.push_str("  proxy      = true\n");
     }
     if let Some((setting, value)) = tls {
         write!(text, "\n  tls {{\n    {setting} = {}\n  }}\n", quoted(value)?).ok()?;

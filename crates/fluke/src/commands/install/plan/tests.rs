@@ -43,6 +43,7 @@ fn agent() -> Wish {
             ca_file: None,
             name: None,
             labels: fluke_model::label::Labels(labels.into_iter().collect()),
+            is_proxy: true,
         }),
         token: Some(Secret::new("0a1b")),
         start: true,
