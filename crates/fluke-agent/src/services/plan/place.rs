@@ -104,6 +104,10 @@ impl<'a> Place<'a> {
         let Some(current) = self.current.first() else {
             return self.deploy(wanted, situation, plan, changes);
         };
+        if let Some(why) = current.given_up.as_ref().filter(|_| current.state != State::Running) {
+            changes.extend(remove(current, Why::Unwell(why.clone())));
+            return Some(why.clone());
+        }
         match (&current.tampered, current.state) {
             (Some(how), _) => changes.extend(remove(current, Why::Tampered(how.clone()))),
             (None, State::Stuck) => changes.extend(remove(current, Why::Stuck)),

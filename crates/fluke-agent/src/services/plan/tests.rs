@@ -157,6 +157,7 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         state,
         health: Health::None,
         tampered: None,
+        given_up: None,
         address: None,
         digest: None,
         started: None,
@@ -267,6 +268,11 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
     host.now += Duration::from_secs(10);
     assert_eq!(host.changes(), ["stop new: unwell"]);
+    host.containers[1].given_up = Some("it did not".into());
+    host.containers[1].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it has its time to end");
+    host.containers[1].state = State::Exited;
+    assert_eq!(host.changes(), ["remove new: unwell"], "it is not started again");
     host.containers.pop();
     let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
     host.setbacks.insert(new.id, setback);
