@@ -183,9 +183,10 @@ fn what_is_not_wanted_any_more_goes_and_its_volume_stays() {
 #[test]
 fn what_somebody_else_runs_is_left_alone() {
     tell("what_somebody_else_runs_is_left_alone", async |stage| {
-        let run = ["run", "-d", "--name", "theirs", "--network", "none", "--ulimit"];
-        let rest = ["nofile=1024:1024", "localhost/box:1", "sleep", "1000"];
-        stage.cli(&[&run[..], &rest[..]].concat());
+        let run = ["run", "-d", "--name", "theirs", "--network", "none"];
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+        let what = ["localhost/box:1", "sleep", "1000"];
+        stage.cli(&[&run[..], &limits[..], &what[..]].concat());
         let before = stage.containers().await.remove(0);
         let web = stage.wants([service("web", spec(RUNS))])[0];
         stage.until_serves(web).await;
@@ -209,9 +210,7 @@ fn an_agent_that_was_killed_between_making_and_starting_leaves_one_container() {
         let address = report.address.expect("it has one");
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
         let deployment = stage.deployment("web", spec(RUNS));
-        let limits =
-            vec![crate::services::podman::create::Limit { kind: "nofile", soft: 1024, hard: 1024 }];
-        let body = create_body(&deployment, Default::default(), spot, limits);
+        let body = create_body(&deployment, Default::default(), spot, stage::few());
         let half = stage.podman.create(&container_name(&deployment), &body).await.expect("made");
         stage.start();
         stage.until_serves(web).await;

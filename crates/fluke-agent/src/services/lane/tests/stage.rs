@@ -38,7 +38,9 @@ pub const RUNS: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
 /// Tells a story on a host of its own: the test runs itself again where it may do anything.
 pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
     if std::env::var_os(INSIDE).is_some() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // The lane goes on while a story waits for a program.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build();
         return runtime.expect("a runtime").block_on(async {
             let mut stage = Stage::new();
             story(&mut stage).await;
