@@ -69,7 +69,7 @@ fn a_container_that_does_not_stay_up_is_not_started_without_end() {
         let web = stage.wants([service("web", spec("exit 3"))])[0];
         let report = stage.until_report(web, |report| report.phase == Phase::Failed).await;
         assert!(report.note.is_some_and(|note| note.contains("does not stay up")));
-        assert!(stage.endings("container.web").contains(&Outcome::AppliedButDrifted));
+        assert!(stage.endings("container.web").len() >= 2, "it was tried again at once");
     });
 }
 
