@@ -138,7 +138,7 @@ impl Clerk {
     ) {
         git.mark_changed();
         loop {
-            let due = self.due();
+            let due = self.due(self.clock.read().instant);
             // All of these are safe to cancel: a watch, a queue, a timer.
             tokio::select! {
                 biased;
@@ -162,7 +162,7 @@ impl Clerk {
                 () = at(due) => {}
             }
             let now = self.clock.read().instant;
-            if self.due().is_some_and(|due| due <= now) {
+            if self.due(now).is_some_and(|due| due <= now) {
                 self.publish(now);
             }
         }
@@ -170,15 +170,11 @@ impl Clerk {
 
     /// When to publish: what is urgent at once, the rest not too often, and what comes with time
     /// in its time.
-    fn due(&self) -> Option<Instant> {
-        let soon = || match self.told {
-            Some(told) => told + TOGETHER,
-            None => self.clock.read().instant,
-        };
+    fn due(&self, now: Instant) -> Option<Instant> {
         let heard = match self.urgency {
             Urgency::None => None,
-            Urgency::Soon => Some(soon()),
-            Urgency::Now => Some(self.clock.read().instant),
+            Urgency::Soon => Some(self.told.map_or(now, |told| told + TOGETHER)),
+            Urgency::Now => Some(now),
         };
         heard.into_iter().chain(self.book().due()).min()
     }

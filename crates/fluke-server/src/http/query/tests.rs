@@ -55,7 +55,7 @@ fn what_is_wrong_is_said() {
         ("limit=1&limit=2", "`limit` is given twice"),
         (
             "agnet=",
-            "there is no parameter `agnet`; there are agent, task, kind, limit, before; did you mean `agent`?",
+            "there is no parameter `agnet`; there are agent, task, service, kind, limit, before; did you mean `agent`?",
         ),
     ] {
         assert_eq!(said(read(events, query)), why, "{query}");

@@ -55,7 +55,7 @@ fn a_container_finds_the_others_by_name_on_every_host_and_reaches_them_through_t
     for (app, container) in apps.iter().zip(&found) {
         bed.until("both are known", |_| resolved(app, container, "web.internal") == all);
         for other in &all {
-            let get = format!("podman exec {container} wget -T 2 -qO- http://{other}:3000");
+            let get = format!("timeout 3 podman exec {container} wget -qO- http://{other}:3000");
             app.until(&format!("test \"$({get})\" = 1"));
         }
     }
