@@ -102,6 +102,8 @@ pub struct Lane {
     images: Setbacks<String>,
     /// Whether Podman answers.
     reach: Setbacks<()>,
+    /// Containers that were told to end and are not to run again, and why.
+    given_up: BTreeMap<String, String>,
     released: BTreeMap<DeploymentId, Instant>,
     closely: Closely,
     jobs: Jobs,
@@ -183,6 +185,7 @@ impl Lane {
             containers: Setbacks::default(),
             images: Setbacks::default(),
             reach: Setbacks::default(),
+            given_up: BTreeMap::new(),
             released: BTreeMap::new(),
             closely: Closely::default(),
             rounds: Rounds::default(),
@@ -309,6 +312,7 @@ impl Lane {
             }
             Done::Stopped { container, result } => {
                 if let Err(why) = result {
+                    self.given_up.remove(&container);
                     self.containers.failed(container, why, now);
                 }
                 true

@@ -55,6 +55,8 @@ pub struct Container {
     pub health: Health,
     /// Why it is not what its deployment says, though its labels do.
     pub tampered: Option<String>,
+    /// Why it was told to end, if it is not to run again.
+    pub given_up: Option<String>,
     /// Where it is reached.
     pub address: Option<Ipv4Addr>,
     /// What it runs.

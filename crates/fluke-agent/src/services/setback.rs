@@ -49,6 +49,14 @@ impl<K: Ord + Clone> Setbacks<K> {
         self.pause(of, why, now, length);
     }
 
+    /// It was tried for as long as it may be, which was no steady time, and did not work out.
+    pub fn gave_up(&mut self, of: K, why: String, now: Instant) {
+        if let Some(streak) = self.streaks.get_mut(&of) {
+            streak.until = now;
+        }
+        self.failed(of, why, now);
+    }
+
     /// It was done. Whatever has to be done again and again gets pauses in between, but for the
     /// first time.
     pub fn done(&mut self, of: K, now: Instant) {
@@ -119,6 +127,21 @@ mod tests {
     #[test]
     fn what_does_not_stay_up_is_started_at_once_the_first_time() {
         assert_eq!(pauses(|it, now| it.done(1, now), 5), [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn what_is_given_up_each_time_after_long_gets_longer_pauses_all_the_same() {
+        let (mut setbacks, mut now) = (Setbacks::default(), Instant::now());
+        let mut found = Vec::new();
+        for _ in 0..4 {
+            setbacks.done(1, now);
+            now += Duration::from_secs(60);
+            setbacks.gave_up(1, "so".into(), now);
+            let until = setbacks.marks()[&1].until;
+            found.push((until - now).as_secs());
+            now = until;
+        }
+        assert_eq!(found, [2, 8, 32, 128]);
     }
 
     #[test]

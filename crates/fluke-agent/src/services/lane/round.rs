@@ -141,6 +141,7 @@ impl Lane {
         if container.origin.deployment.is_some_and(|id| self.misplaced.contains(&id)) {
             container.tampered.get_or_insert("its address is somebody else's".into());
         }
+        container.given_up = self.given_up.get(&container.id).cloned();
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
             container.health = Health::Unhealthy;
         }
@@ -157,6 +158,7 @@ impl Lane {
         self.deployments.retain(|id| is_wanted(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
+        self.given_up.retain(|id, _| is_object(id));
         self.images.retain(|image| needs(image));
         self.jobs.give_up_but(needs);
         if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
@@ -208,9 +210,11 @@ impl Lane {
         desired: &Arc<Desired>,
         account: &Account,
     ) -> Option<Made> {
-        if let Change::Stop { container, .. } = &change {
+        if let Change::Stop { container, why, .. } = &change {
             self.jobs.stop(container);
-            self.did_not_work_out(&change);
+            if let Why::Unwell(why) = why {
+                self.given_up.insert(container.clone(), why.clone());
+            }
             return None;
         }
         let began = Instant::now();
@@ -316,10 +320,10 @@ impl Lane {
 
     /// What did not become well is not tried again at once.
     fn did_not_work_out(&mut self, change: &Change) {
-        if let Change::Stop { origin, why: Why::Unwell(why), .. } = change
+        if let Change::Remove { origin, why: Why::Unwell(why), .. } = change
             && let Some(id) = origin.deployment
         {
-            self.deployments.failed(id, why.clone(), Instant::now());
+            self.deployments.gave_up(id, why.clone(), Instant::now());
         }
     }
 

@@ -76,11 +76,12 @@ impl<'a> Place<'a> {
             }
         };
         let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
-        if let Some(wanted) = self.wanted.filter(|_| !may && !changes.is_empty()) {
-            let what = in_words(&changes[0]);
+        let needs_leave = |change: &&Change| !may && !ends_a_succession(change);
+        if let (Some(wanted), Some(change)) = (self.wanted, changes.iter().find(needs_leave)) {
+            let what = in_words(change);
             note = Some(format!("{what}; its policy is {}", wanted.policy.as_str()));
             plan.awaits_human.push((wanted.service.clone(), what));
-            changes.clear();
+            changes.retain(ends_a_succession);
         }
         plan.changes.extend(changes);
         plan.reports.extend(report(
@@ -104,6 +105,10 @@ impl<'a> Place<'a> {
         let Some(current) = self.current.first() else {
             return self.deploy(wanted, situation, plan, changes);
         };
+        if let Some(why) = current.given_up.as_ref().filter(|_| current.state != State::Running) {
+            changes.extend(remove(current, Why::Unwell(why.clone())));
+            return Some(why.clone());
+        }
         match (&current.tampered, current.state) {
             (Some(how), _) => changes.extend(remove(current, Why::Tampered(how.clone()))),
             (None, State::Stuck) => changes.extend(remove(current, Why::Stuck)),
@@ -154,6 +159,10 @@ impl<'a> Place<'a> {
         situation: &Situation<'_>,
         plan: &mut Plan,
     ) -> Readiness {
+        // Nothing is fetched or waited for that a human has to ask for first.
+        if !may_change(wanted, situation) {
+            return Readiness::Ready;
+        }
         if let Some(setback) = situation.setbacks.get(&wanted.id)
             && setback.until > situation.now
         {
@@ -213,7 +222,7 @@ impl<'a> Place<'a> {
                 changes.extend(make_way(predecessor));
                 return Some("its predecessor has its volumes, and is being stopped".into());
             }
-            (None, _) if *situation.network != Network::Ready => {
+            (None, _) if *situation.network != Network::Ready && may_change(wanted, situation) => {
                 return Some("its network is not there yet".into());
             }
             (None, _) => changes.push(start(current)),
@@ -310,6 +319,12 @@ pub(super) fn may_change(wanted: &Deployment, situation: &Situation<'_>) -> bool
     // What is to be told cannot be told while nobody listens.
     let silently = !(situation.alone && wanted.policy.alerts());
     situation.asked.covers(&wanted.service) || (wanted.policy.remediates() && silently)
+}
+
+/// Whether it is the end of something that was allowed when the successor was made.
+fn ends_a_succession(change: &Change) -> bool {
+    matches!(change, Change::Stop { why: Why::Succeeded, .. })
+        || matches!(change, Change::Remove { why: Why::Succeeded, .. })
 }
 
 /// What has to be done next for a container to go; nothing while it is on its way.

@@ -157,6 +157,7 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         state,
         health: Health::None,
         tampered: None,
+        given_up: None,
         address: None,
         digest: None,
         started: None,
@@ -267,6 +268,11 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
     host.now += Duration::from_secs(10);
     assert_eq!(host.changes(), ["stop new: unwell"]);
+    host.containers[1].given_up = Some("it did not".into());
+    host.containers[1].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it has its time to end");
+    host.containers[1].state = State::Exited;
+    assert_eq!(host.changes(), ["remove new: unwell"], "it is not started again");
     host.containers.pop();
     let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
     host.setbacks.insert(new.id, setback);
@@ -332,6 +338,34 @@ fn what_a_policy_leaves_to_a_human_waits_for_one() {
     assert_eq!(host.changes(), [""; 0]);
     host.asked = Asked::For(service("web"));
     assert_eq!(host.changes(), ["deploy web:1"]);
+}
+
+#[test]
+fn nothing_is_fetched_or_made_for_what_a_policy_leaves_to_a_human() {
+    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:1")) };
+    let mut host = Host::wanting(web);
+    host.network = Network::Missing;
+    host.images.clear();
+    let plan = host.plan();
+    assert!(plan.changes.is_empty() && plan.fetch.is_empty());
+    assert_eq!(plan.awaits_human, [(service("web"), "its container is missing".to_string())]);
+    assert!(plan.reports[0].note.as_ref().is_some_and(|note| note.contains("alert_only")));
+    host.asked = Asked::ForAll;
+    assert_eq!(host.changes(), ["make the network, replacing: false"]);
+    assert!(host.plan().fetch.contains("web:1"));
+}
+
+#[test]
+fn a_predecessor_goes_though_the_policy_would_not_have_begun_it() {
+    let old = deployment("web", spec("web:1"));
+    let new = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:2")) };
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    host.released.insert(old.id, host.now - DRAIN);
+    assert_eq!(host.changes(), ["stop old: succeeded"]);
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["remove old: succeeded"]);
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn container(health: Health, started: Instant) -> Container {
         state: State::Running,
         health,
         tampered: None,
+        given_up: None,
         address: None,
         digest: None,
         started: Some(started),

@@ -31,12 +31,16 @@ use crate::state::Held;
 const INSIDE: &str = "FLUKE_TEST_INSIDE_A_HOST";
 const HOST: &str = "h1";
 /// Long enough that nobody waits for it.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Runs until it is told to end, and then ends at once.
+pub const RUNS: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
 
 /// Tells a story on a host of its own: the test runs itself again where it may do anything.
 pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
     if std::env::var_os(INSIDE).is_some() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // The lane goes on while a story waits for a program.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build();
         return runtime.expect("a runtime").block_on(async {
             let mut stage = Stage::new();
             story(&mut stage).await;
@@ -46,9 +50,10 @@ pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
         return;
     }
     let this = std::env::current_exe().expect("a test program");
-    let prepare = "set -e; mount -t tmpfs tmpfs /dev/shm; mkdir -p /run/netns /run/containers; \
-                   mount -t tmpfs tmpfs /run/netns; mount -t tmpfs tmpfs /run/containers; mount -t tmpfs tmpfs /mnt; mkdir /mnt/sys; \
-                   mount -t sysfs sysfs /mnt/sys; ip link set lo up; exec \"$@\"";
+    // Without /run, nobody there can be asked to do anything to this machine.
+    let prepare = "set -e; for place in /dev/shm /run /mnt; do mount -t tmpfs tmpfs $place; done; \
+                   mkdir /run/netns /run/lock /mnt/sys; mount -t sysfs sysfs /mnt/sys; \
+                   ip link set lo up; exec \"$@\"";
     let mut again = Command::new("unshare");
     again.args(["--net", "--mount", "sh", "-c", prepare, "sh"]).arg(this);
     let name = format!("services::lane::tests::{name}");

@@ -144,15 +144,14 @@ impl World {
                     host.setbacks.insert(id, Setback { why, until });
                 }
             }
-            Change::Stop { container, origin, why } => {
+            Change::Stop { container, why, .. } => {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
                 assert!(it.is_ours, "{container} is not ours");
                 // Half of it: it was told, and takes its time.
                 it.state = if wholly { State::Exited } else { State::Changing };
-                if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
-                    let until = host.now + Duration::from_secs(30);
-                    host.setbacks.insert(id, Setback { why, until });
+                if let Why::Unwell(why) = why {
+                    it.given_up = Some(why);
                 }
             }
             Change::Start { container, .. } => {

@@ -19,7 +19,8 @@ fn what_is_written_is_so_and_anything_else_is_seen_and_removed() {
     write(folder, &plan).expect("room");
     assert!(is_written(folder, &plan).expect("readable"));
     let dynamic = dynamic_folder(folder);
-    let tamperings: [(&str, fn(&Path) -> io::Result<()>); 3] = [
+    type Tamper = fn(&Path) -> io::Result<()>;
+    let tamperings: [(&str, Tamper); 3] = [
         ("routes.yaml", |path| std::fs::write(path, "")),
         ("other.yaml", |path| std::fs::write(path, "http: {}")),
         ("folder", |path| std::fs::create_dir(path)),

@@ -27,6 +27,7 @@ pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(127, 101, 0, 1);
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A program that tests run for real; none: the test is skipped, and says why.
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 pub(super) fn tool(name: &str) -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
