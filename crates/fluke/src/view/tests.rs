@@ -403,7 +403,7 @@ fn web() -> ServiceView {
             "deployment": "9a1b0c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b",
             "status": status, "phase": phase, "health": "none", "image": "registry.example/shop/web:1.4.2",
             "digest": null, "container": null, "serves": status == "in_sync", "note": note,
-            "address": if phase == "running" { json!("10.200.7.2") } else { Value::Null },
+            "address": if phase == "running" { json!(format!("10.200.{}.2", 7 + number)) } else { Value::Null },
         })
     };
     read(json!({
