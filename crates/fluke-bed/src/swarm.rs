@@ -17,6 +17,7 @@
 //! ```
 
 mod agent;
+mod containers;
 mod member;
 mod scheme;
 mod timing;
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 use fluke_model::id::{AgentName, CommitId, Hash256, InstanceId, InvalidName};
 use fluke_model::label::Labels;
+use fluke_model::message::NodeType;
+use fluke_model::service::DeploymentReport;
 use fluke_model::snapshot::Snapshot;
 use fluke_wire::client::{ConnectError, Prepared, Target};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -289,7 +292,8 @@ impl Swarm {
         let began = Instant::now();
         for number in self.made..self.made + count {
             let (name, labels) = scheme::member(number)?;
-            self.add(name, labels, Fate::of(number, self.shares), self.shares.is_slow(number))?;
+            let fate = Fate::of(number, self.shares);
+            self.add(name, labels, fate, self.shares.is_slow(number), NodeType::Worker)?;
         }
         self.made += count;
         self.all_are_in().await?;
@@ -298,8 +302,23 @@ impl Swarm {
 
     /// Adds one with a name and labels of its own who is well, and waits until it is in.
     pub async fn join_as(&mut self, name: &str, labels: Labels) -> Result<(), SwarmError> {
-        self.add(AgentName::new(name)?, labels, Fate::Well, false)?;
+        self.add(AgentName::new(name)?, labels, Fate::Well, false, NodeType::Worker)?;
         self.all_are_in().await
+    }
+
+    /// The same, with a proxy, which loads whatever routes it is told.
+    pub async fn join_as_proxy(&mut self, name: &str, labels: Labels) -> Result<(), SwarmError> {
+        self.add(AgentName::new(name)?, labels, Fate::Well, false, NodeType::Proxy)?;
+        self.all_are_in().await
+    }
+
+    /// These are all containers of services that a host has, from now on and in every session.
+    pub async fn runs(
+        &self,
+        name: &str,
+        deployments: Vec<DeploymentReport>,
+    ) -> Result<(), SwarmError> {
+        self.order(name, Order::Run(deployments)).await
     }
 
     /// Something goes wrong with a step (`task/kind.name`) on a host.
@@ -395,6 +414,7 @@ impl Swarm {
         labels: Labels,
         fate: Fate,
         is_slow: bool,
+        node_type: NodeType,
     ) -> Result<(), SwarmError> {
         if self.orders.contains_key(name.as_str()) {
             return Err(SwarmError::Taken(name.to_string()));
@@ -406,6 +426,7 @@ impl Swarm {
             instance: InstanceId(first_word(&Hash256::of(name.as_str().as_bytes()))),
             name,
             labels,
+            node_type,
             member: Member::new(fate),
             is_slow,
             shared: self.shared.clone(),

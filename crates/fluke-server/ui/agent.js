@@ -7,7 +7,7 @@ import { reconcileButton } from "./reconcile.js";
 import { icon, statusIcon } from "./icons.js";
 import { servicesOf } from "./services.js";
 import { timeline } from "./timeline.js";
-import { count, shortCommit, statusName, whatNext } from "./words.js";
+import { holdings, shortCommit, statusName, whatNext } from "./words.js";
 import { h } from "./view.js";
 
 const ORDER = ["failed", "applied_but_drifted", "drifted", "applying", "unknown", "offline", "in_sync"];
@@ -56,11 +56,12 @@ function head(agent) {
 
 /** The answer to "why": in words, first. */
 function summary(agent) {
-  const { total, drifted, failed } = agent.tasks;
+  const { drifted, failed } = agent.tasks;
+  const had = holdings(agent);
   const said = agent.error ? trouble("Nothing can be asked of this host", agent.error)
     : !agent.connected ? notice("offline", "This host is offline", h("p", null, "It goes on by itself with what it last heard; what it did meanwhile is told when it is back."))
     : failed + drifted > 0 ? null
-    : agent.status === "in_sync" ? h("p", { class: "calm" }, statusIcon("in_sync"), total === 0 ? "No task matches this host." : `${count(total, "task")} checked; this host is as Git says.`)
+    : agent.status === "in_sync" ? h("p", { class: "calm" }, statusIcon("in_sync"), had ? `${had} checked; this host is as Git says.` : "No task matches this host.")
     : null;
   return [
     said,
@@ -74,6 +75,7 @@ function summary(agent) {
 
 function tasks(agent) {
   if (agent.task_details.length === 0) {
+    if (agent.services) return h("p", { class: "quiet" }, "No task matches this host; it is here for its services.");
     return empty("No task matches this host", h("p", null, "Tasks choose hosts by labels; see ", h("a", { href: "/tasks" }, "which tasks there are"), "."));
   }
   return h("div", { "data-list": true }, [...agent.task_details].sort(byWeight).map((task) => taskCard(agent, task)));

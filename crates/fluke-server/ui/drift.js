@@ -23,7 +23,7 @@ export function driftPage() {
         outOfDate(store.driftProblem),
         h("header", { class: "headline with-action" },
           h("div", null,
-            h("h1", null, entries.length === 0 ? "Nothing is drifted" : `${count(entries.length, "step")}${store.driftIsCut ? " and more" : ""} ${entries.length === 1 ? "is" : "are"} drifted`),
+            h("h1", null, entries.length === 0 ? (troubled() > 0 ? "No step is drifted" : "Nothing is drifted") : `${count(entries.length, "step")}${store.driftIsCut ? " and more" : ""} ${entries.length === 1 ? "is" : "are"} drifted`),
             entries.length > 0 && h("p", { class: "quiet" }, "What waits for approval comes first, then what was drifted longest.")),
           entries.length > 0 && reconcileButton({ scope: "all" }, { "data-reconcile": true })),
         entries.length === 0 && calm(),
@@ -33,6 +33,9 @@ export function driftPage() {
   };
 }
 
+/** How many hosts have services that are not as they should be. */
+const troubled = () => store.sorted.filter(({ services }) => services && services.drifted + services.failed > 0).length;
+
 /** No drift is known; whether that is good news depends on what is known at all. */
 function calm() {
   const { in_sync: right, failed, offline, unknown } = store.counts;
@@ -40,6 +43,7 @@ function calm() {
   const others = [[failed, "failed"], [offline, "offline"], [unknown, "not checked yet"]].filter(([number]) => number > 0);
   const rest = others.map(([number, said]) => `${count(number, "host")} ${said}`).join(", ");
   return empty(`${count(right, "host")} ${right === 1 ? "is" : "are"} as Git says`,
+    troubled() > 0 && h("p", null, `Services are not as they should be on ${count(troubled(), "host")}. `, h("a", { href: "/services" }, "See the services")),
     rest && h("p", null, "Nothing is known to be drifted on the others: ", rest, ". ", h("a", { href: "/" }, "See the fleet")),
     h("p", null, "When a check finds drift, it is shown here with its reason."));
 }

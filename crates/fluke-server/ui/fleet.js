@@ -6,7 +6,7 @@ import { icon, statusIcon } from "./icons.js";
 import { command, empty, labelList, moment, notice, standingSince, trouble, waiting } from "./parts.js";
 import { longList } from "./virtual.js";
 import { countByStatus, store } from "./store.js";
-import { count, grouped, shortCommit, STATUSES, statusName } from "./words.js";
+import { count, grouped, holdings, shortCommit, STATUSES, statusName } from "./words.js";
 import { h } from "./view.js";
 
 const ROW = 52;
@@ -176,10 +176,13 @@ function why(agent) {
 }
 
 function plainWhy(agent) {
-  const { total, in_sync: right, drifted, failed } = agent.tasks;
-  if (total === 0) return "no task matches it";
-  if (agent.status === "in_sync") return count(total, "task");
-  const parts = [failed && `${failed} failed`, drifted && `${drifted} drifted`, `${right} of ${total} in sync`];
+  const { tasks, services = {} } = agent;
+  const sum = (field) => tasks[field] + (services[field] ?? 0);
+  const had = holdings(agent);
+  if (!had) return "no task matches it";
+  if (agent.status === "in_sync") return had;
+  const [failed, drifted] = [sum("failed"), sum("drifted")];
+  const parts = [failed && `${failed} failed`, drifted && `${drifted} drifted`, `${sum("in_sync")} of ${had} in sync`];
   return parts.filter(Boolean).join(", ");
 }
 

@@ -108,7 +108,7 @@ function titleOf({ scope, name, agent, isApproval }) {
 function sentenceOf({ scope, agent, isApproval }) {
   if (isApproval) return "These steps are applied now, if they are still drifted for the reasons you see here:";
   if (scope === "all") return "Every connected host is checked; whatever drifted is applied, whatever its policy:";
-  if (scope === "agent") return "All tasks of this host are checked; whatever drifted is applied, whatever its policy:";
+  if (scope === "agent") return "All that this host is held to is checked, tasks and services; whatever drifted is applied, whatever its policy:";
   return `The task is checked on ${agent ? "this host" : "every connected host that it matches"}; whatever drifted is applied, whatever its policy:`;
 }
 

@@ -3,12 +3,15 @@
 import { pathOf, resource } from "./api.js";
 import { agentLink, empty, facts, notice, nothingHere, outOfDate, output, policyTag, selectorList, serviceLink, trouble, waiting } from "./parts.js";
 import { count, policyMeaning, STATUSES, statusName } from "./words.js";
-import { icon, statusIcon } from "./icons.js";
+import { statusIcon } from "./icons.js";
 import { listen } from "./store.js";
+import { reconcileButton } from "./reconcile.js";
 import { timeline } from "./timeline.js";
 import { h } from "./view.js";
 
 const PAUSE = 1000;
+/** What is wrong with one service, in the list of all. */
+const MOST_WRONG = 3;
 const byWeight = (a, b) => STATUSES.indexOf(a.status) - STATUSES.indexOf(b.status);
 
 export function servicesPage(go, _, redraw) {
@@ -57,7 +60,20 @@ function serviceRow(service) {
       statusIcon(service.status), h("h2", null, serviceLink(service.name)), policyTag(service.policy),
       h("span", { class: "quiet" }, sayCounts(service))),
     service.description && h("p", null, service.description),
+    wrongs(service),
     h("p", { class: "quiet small" }, h("code", null, service.image), entrances(service).map((text) => [" · ", text])));
+}
+
+/** What is wrong with it, in a few words: the rest is on its own page. */
+function wrongs(service) {
+  const wrong = service.deployments.filter((it) => ["failed", "drifted"].includes(it.status)).sort(byWeight);
+  const lines = [
+    ...(service.waiting ?? []).map((why) => ["drifted", why]),
+    ...wrong.map((it) => [it.status, `${it.agent}: ${it.note ?? state(it)}`]),
+  ];
+  return lines.length > 0 && h("ul", { class: "plain-list" },
+    lines.slice(0, MOST_WRONG).map(([status, text]) => h("li", { key: text }, statusIcon(status), h("div", null, h("p", null, text)))),
+    lines.length > MOST_WRONG && h("li", { key: "more", class: "quiet" }, `and ${count(lines.length - MOST_WRONG, "more replica")}`));
 }
 
 function sayCounts({ counts }) {
@@ -102,7 +118,7 @@ function draw(service, history) {
       h("h1", null, statusIcon(service.status), service.name),
       service.description && h("p", null, service.description),
       h("p", { class: "under" }, h("strong", null, statusName(service.status)), h("span", { class: "quiet" }, sayCounts(service)))),
-    (service.waiting ?? []).map((why) => notice("drifted", "Something waits", h("p", null, why))),
+    (service.waiting ?? []).map((why) => notice("drifted", why, h("p", null, h("a", { href: "/" }, "Which hosts there are"), ", with their labels"))),
     facts(
       ["Image", h("code", null, service.image)],
       ["Defined in", h("code", null, service.defined)],
@@ -111,22 +127,25 @@ function draw(service, history) {
       ["Selects", selectorList(service.selector)]),
     h("div", { class: "columns" },
       h("section", { "aria-label": "Replicas and ways in" },
-        h("h2", null, count(replicas.length, "replica")),
-        replicas.length === 0 && empty("Nothing runs", h("p", null, "No host that runs services matches its selector.")),
-        h("ul", { class: "cards", "data-list": true }, replicas.map(replicaCard)),
+        h("h2", null, count(replicas.length, "container")),
+        replicas.length === 0 && empty("Nothing runs yet"),
+        h("ul", { class: "cards", "data-list": true }, replicas.map((it) => replicaCard(service, it))),
         h("h2", null, "Reached at"),
         ways(service)),
       h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render({ withService: false }))),
   ];
 }
 
-function replicaCard(it) {
+function replicaCard(service, it) {
+  const waits = service.policy === "alert_only" && it.status === "drifted" && it.connected;
   return h("li", { key: `${it.agent} ${it.deployment}`, class: `card is-${it.status}` },
     h("div", { class: "card-head" },
       statusIcon(it.status), h("h3", null, agentLink(it.agent)),
-      h("span", { class: "quiet" }, [it.replica !== null && `replica ${it.replica}`, state(it)].filter(Boolean).join(" · "))),
+      it.replica !== null && h("span", { class: "quiet" }, `replica ${it.replica}`),
+      h("span", null, stands(it)),
+      waits && reconcileButton({ scope: "agent", name: it.agent }, { "aria-label": `Reconcile ${it.agent} …` })),
     it.note && h("p", { class: "reason" }, it.note),
-    h("p", { class: "quiet small" }, h("code", null, it.image), it.address && [" · ", h("code", null, it.address)], it.digest && [" · ", h("code", { title: it.digest }, it.digest.slice(0, 19))]));
+    h("p", { class: "quiet small" }, h("code", null, it.image), it.digest && [" ", h("code", { title: it.digest }, it.digest.slice(0, 19))], it.address && [" · at ", h("code", null, it.address)]));
 }
 
 /** How far it is, and how it feels where somebody asks it. */
@@ -134,6 +153,9 @@ function state({ phase, health, serves }) {
   const feels = health === "none" || health === "starting" ? phase : `${phase}, ${health}`;
   return serves ? `${feels}, serving` : feels;
 }
+
+/** What is known of a host that is away may no longer be so. */
+const stands = (it) => (it.status === "offline" ? `offline; last known: ${state(it)}` : state(it));
 
 function ways(service) {
   const upstreams = (list) => (list.length === 0 ? "nowhere: nothing serves" : list.join(", "));
@@ -145,6 +167,8 @@ function ways(service) {
     ]]));
 }
 
+const PARTS = { names: "DNS", routes: "The proxy", mesh: "The mesh" };
+
 /** The services of one host, as its page shows them. */
 export function servicesOf(agent) {
   const services = agent.service_details ?? [];
@@ -152,11 +176,15 @@ export function servicesOf(agent) {
   if (services.length === 0 && broken.length === 0) return null;
   return [
     h("h2", null, "Services"),
-    broken.map((part) => trouble(`${part.part} are not as they should be`, part.problem)),
-    h("ul", { class: "cards" }, [...services].sort(byWeight).map((service) => h("li", { key: service.name, class: `card is-${service.status}` },
+    broken.map((part) => trouble(`${PARTS[part.part] ?? part.part} is not as it should be`, part.problem)),
+    h("ul", { class: "cards", "data-list": true }, [...services].sort(byWeight).map((service) => h("li", { key: service.name, class: `card is-${service.status}` },
       h("div", { class: "card-head" }, statusIcon(service.status), h("h3", null, serviceLink(service.name)), policyTag(service.policy)),
       service.deployments.length === 0 && h("p", { class: "quiet" }, "Its agent has not spoken of it yet."),
-      service.deployments.map((it) => h("p", { key: it.container ?? it.replica, class: "quiet small" },
-        icon("services"), " ", [it.replica !== null && `replica ${it.replica}`, state(it), it.address].filter(Boolean).join(" · "), it.note && [": ", it.note]))))),
+      h("ul", { class: "plain-list" }, [...service.deployments].sort(byWeight).map((it) => h("li", { key: `${it.replica} ${it.phase} ${it.image}` },
+        statusIcon(it.status),
+        h("div", null,
+          h("p", null, [it.replica !== null && `replica ${it.replica}`, state(it)].filter(Boolean).join(" · ")),
+          it.note && h("p", { class: "reason" }, it.note),
+          h("p", { class: "quiet small" }, h("code", null, it.image), it.address && [" · at ", h("code", null, it.address)])))))))),
   ];
 }

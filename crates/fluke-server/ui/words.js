@@ -45,6 +45,12 @@ export function count(number, one, many = `${one}s`) {
   return `${grouped(number)} ${number === 1 ? one : many}`;
 }
 
+/** What a host is held to: `3 tasks and 1 service`; nothing where nothing matches it. */
+export function holdings({ tasks, services }) {
+  const parts = [[tasks.total, "task"], [services?.total ?? 0, "service"]].filter(([number]) => number > 0);
+  return parts.map(([number, what]) => count(number, what)).join(" and ");
+}
+
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
 /** A span of seconds in its largest unit: `3 min`. */

@@ -21,6 +21,7 @@ mod browser {
     mod misconduct;
     mod pictures;
     mod reconcile;
+    mod services;
     mod signing_in;
     mod source;
     mod stage;

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use fluke_model::id::{AgentName, CommitId, InstanceId, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{Fact, Hello, NodeType, ToAgent, ToServer};
+use fluke_model::service::DeploymentReport;
 use fluke_model::time::Timestamp;
 use fluke_wire::client::Session;
 use tokio::sync::mpsc;
@@ -26,6 +27,8 @@ pub(super) enum Order {
     Recover {
         place: String,
     },
+    /// These are all containers of services that there are.
+    Run(Vec<DeploymentReport>),
     /// Something or other is no longer as it should be.
     Drift,
     /// The connection breaks.
@@ -38,6 +41,7 @@ pub(super) enum Order {
 pub(super) struct Agent {
     pub(super) name: AgentName,
     pub(super) labels: Labels,
+    pub(super) node_type: NodeType,
     pub(super) instance: InstanceId,
     pub(super) member: Member,
     pub(super) is_slow: bool,
@@ -99,7 +103,7 @@ impl Agent {
             labels: self.labels.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             executors: ["mise", "shell", "systemd"].map(str::to_owned).into(),
-            node_type: NodeType::Worker,
+            node_type: self.node_type,
             snapshot: self.member.reconnects(),
             instance: self.instance,
             previous,
@@ -233,6 +237,7 @@ impl Agent {
         match order {
             Order::Suffer(what) => self.member.suffers(&what.0, what.1),
             Order::Recover { place } => self.member.recovers(&place),
+            Order::Run(deployments) => self.member.runs(deployments),
             Order::Drift => self.member.drifts(self.instance.0),
             Order::Break | Order::Leave | Order::ComeBack => None,
         }

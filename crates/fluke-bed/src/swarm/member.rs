@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use fluke_model::id::{CommitId, Hash256, InstructionId};
 use fluke_model::message::{
-    Checked, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
+    Checked, DirectoryEdit, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
 };
 use fluke_model::policy::{Policy, Trigger};
+use fluke_model::service::DeploymentReport;
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::task::Step;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
+use super::containers::Containers;
 use super::scheme::Fate;
 
 /// What is wrong with a step of a simulated host.
@@ -54,6 +56,7 @@ pub(super) struct Member {
     records: u64,
     /// Those that the server has not acknowledged.
     journal: VecDeque<Record>,
+    containers: Containers,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,14 @@ struct Held {
 
 impl Member {
     pub(super) fn new(fate: Fate) -> Self {
-        Self { fate, troubles: BTreeMap::new(), held: None, records: 0, journal: VecDeque::new() }
+        Self {
+            fate,
+            troubles: BTreeMap::new(),
+            held: None,
+            records: 0,
+            journal: VecDeque::new(),
+            containers: Containers::default(),
+        }
     }
 
     /// The snapshot that it holds, for its hello. What was said is said anew in a new session.
@@ -78,7 +88,8 @@ impl Member {
 
     /// What is said again in a new session.
     pub(super) fn repeats(&self) -> impl Iterator<Item = ToServer> + '_ {
-        self.journal.iter().cloned().map(ToServer::Record)
+        let records = self.journal.iter().cloned().map(ToServer::Record);
+        records.chain(self.containers.report())
     }
 
     /// Answers one message.
@@ -98,9 +109,15 @@ impl Member {
                 self.journal.retain(|kept| kept.id > record);
                 Vec::new()
             }
-            // Its host runs no containers.
+            ToAgent::Directory(DirectoryEdit::Routes(edit)) => vec![self.containers.load(edit)],
+            // Its containers are what a story says.
             _ => Vec::new(),
         }
+    }
+
+    /// Its containers are these from now on.
+    pub(super) fn runs(&mut self, deployments: Vec<DeploymentReport>) -> Option<ToServer> {
+        self.containers.are(deployments)
     }
 
     /// Something went wrong on the host; the agent notices.

@@ -1,5 +1,7 @@
 //! One agent: what is wrong and why first, then everything else.
 
+mod services;
+
 use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::status::{Status, StepStatus};
@@ -26,18 +28,20 @@ pub fn describe(detail: &AgentDetail, style: Style, now: Timestamp) -> String {
     for (task, step) in problems(detail) {
         tell_problem(&mut report, detail, task, step, now);
     }
+    services::tell_problems(&mut report, detail);
     tell_facts(&mut report, detail, now);
     tell_tasks(&mut report, detail, now);
-    tell_services(&mut report, detail);
+    services::tell(&mut report, detail);
     tell_events(&mut report, detail, now);
     report.finish()
 }
 
 /// In words, how it stands; and where no task is to blame, why and what to do.
 fn tell_standing(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
-    let (agent, tasks) = (&detail.agent, detail.agent.tasks);
+    let agent = &detail.agent;
+    let has_nothing = agent.tasks.total == 0 && detail.service_details.is_empty();
     let told = match agent.status {
-        Status::InSync if tasks.total == 0 => "- no task matches its labels".into(),
+        Status::InSync if has_nothing => "- no task matches its labels".into(),
         Status::InSync => calm(detail, now),
         Status::Unknown => "- not everything has been checked yet".into(),
         Status::Offline => format!("since {}", exactly(agent.last_seen, now)),
@@ -69,7 +73,7 @@ fn tell_standing(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
                 Paint::Cyan,
             );
         }
-        Status::InSync if tasks.total == 0 => {
+        Status::InSync if has_nothing => {
             report.beside("do", "fluke get tasks   shows them; `fluke describe task NAME` says which labels it wants", Paint::Plain);
         }
         _ => {}
@@ -79,22 +83,32 @@ fn tell_standing(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
 const OFFLINE: &str =
     "it looks after itself with what it knows, and is brought up to date when it returns";
 
+/// `3 tasks and 1 service`
+fn holdings(detail: &AgentDetail) -> String {
+    let (tasks, services) = (detail.agent.tasks.total as usize, detail.service_details.len());
+    match (tasks, services) {
+        (tasks, 0) => count(tasks, "task"),
+        (0, services) => count(services, "service"),
+        _ => format!("{} and {}", count(tasks, "task"), count(services, "service")),
+    }
+}
+
 /// `- 3 tasks, checked 3s ago`
 fn calm(detail: &AgentDetail, now: Timestamp) -> String {
     let steps = detail.task_details.iter().flat_map(|task| &task.steps);
     let checked = steps.filter_map(|step| step.last_checked).max();
     let checked = checked.map_or(String::new(), |time| format!(", checked {}", ago(time, now)));
-    format!("- {}{checked}, nothing to do", count(detail.agent.tasks.total as usize, "task"))
+    format!("- {}{checked}, nothing to do", holdings(detail))
 }
 
 /// `- certs and runtimes, 2 of 14 tasks`
 fn wrong(detail: &AgentDetail) -> String {
     let tasks = detail.task_details.iter();
-    let names: Vec<&str> = tasks
+    let tasks = tasks
         .filter(|task| task.steps.iter().any(|step| step.status.is_drifted()))
-        .map(|task| task.name.as_str())
-        .collect();
-    let total = count(detail.agent.tasks.total as usize, "task");
+        .map(|task| task.name.as_str());
+    let names: Vec<&str> = tasks.chain(services::wrong(detail)).collect();
+    let total = holdings(detail);
     match names.len() {
         0 => format!("- {total}"),
         _ => format!("- {}, {} of {total}", some(&names), names.len()),
@@ -297,43 +311,6 @@ fn tell_tasks(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
     if !table.is_empty() {
         report.heading("Tasks");
         report.table(2, &table);
-    }
-}
-
-fn tell_services(report: &mut Report, detail: &AgentDetail) {
-    let mut table = Table::new(&[
-        Column::name("SERVICE", 0, 12),
-        Column::cut("REPLICA", 3, 7),
-        Column::new("STATUS"),
-        Column::new("PHASE"),
-        Column::cut("HEALTH", 4, 6),
-        Column::cut("ADDRESS", 2, 12),
-        Column::below("NOTE", 1, 28),
-    ]);
-    for service in &detail.service_details {
-        for (at, it) in service.deployments.iter().enumerate() {
-            table.row([
-                if at == 0 { service.name.as_str() } else { "" }.into(),
-                it.replica.map_or("-".into(), |number| number.to_string()).into(),
-                fleet::status(it.status),
-                it.phase.as_str().into(),
-                it.health.as_str().into(),
-                it.address.map_or("-".into(), |address| address.to_string()).into(),
-                sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),
-            ]);
-        }
-        if service.deployments.is_empty() {
-            table.row([service.name.as_str().into(), "-".into(), fleet::status(service.status)]);
-        }
-    }
-    if !table.is_empty() {
-        report.heading("Services");
-        report.table(2, &table);
-    }
-    for part in &detail.network {
-        if let Some(problem) = &part.problem {
-            report.beside(&part.part, problem, Paint::Red);
-        }
     }
 }
 

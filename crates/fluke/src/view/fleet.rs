@@ -101,7 +101,7 @@ pub const GONE: &str = "gone";
 
 /// The fields of one agent.
 pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
-    let tasks = agent.tasks;
+    let (tasks, services) = (agent.tasks, agent.services.unwrap_or_default());
     let painted_count = |count: u32, paint| match count {
         0 => Cell::painted("0", Paint::Dim),
         some => Cell::painted(some.to_string(), paint),
@@ -110,8 +110,8 @@ pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
         agent.name.as_str().into(),
         status(agent.status),
         format!("{}/{}", tasks.in_sync, tasks.total).into(),
-        painted_count(tasks.drifted, Paint::Yellow),
-        painted_count(tasks.failed, Paint::Red),
+        painted_count(tasks.drifted + services.drifted, Paint::Yellow),
+        painted_count(tasks.failed + services.failed, Paint::Red),
         agent.commit.as_ref().map_or("-".into(), |commit| sanitise::line(commit.short())).into(),
         sanitise::line(&agent.version).into(),
         agent.labels.to_string().into(),
@@ -176,7 +176,12 @@ pub fn no_drift(agents: &Agents) -> String {
     if total == 0 {
         return "nothing is drifted, but no agent is known yet\n".into();
     }
-    let mut text = format!("nothing is drifted: {}", count(total, "agent"));
+    let has_trouble = |agent: &&Agent| {
+        agent.services.is_some_and(|services| services.drifted + services.failed > 0)
+    };
+    let troubled = agents.agents.iter().filter(has_trouble).count();
+    let what = if troubled > 0 { "no step" } else { "nothing" };
+    let mut text = format!("{what} is drifted: {}", count(total, "agent"));
     for (number, is) in [
         (with(Status::InSync), "in sync"),
         (with(Status::Unknown), "not checked yet"),
@@ -185,6 +190,10 @@ pub fn no_drift(agents: &Agents) -> String {
         if number > 0 {
             text.push_str(&format!(", {number} {is}"));
         }
+    }
+    if troubled > 0 {
+        let on = count(troubled, "agent");
+        text.push_str(&format!("\nservices are not as they should be on {on}: fluke get services"));
     }
     text + "\n"
 }

@@ -1,7 +1,8 @@
 //! Services: in a list, and one of them with all that belongs to it.
 
 use fluke_model::api::{DeploymentView, RouteView, ServiceView};
-use fluke_model::id::ServiceName;
+use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::policy::Policy;
 use fluke_model::service::{Health, Phase};
 use fluke_model::status::Status;
 
@@ -93,7 +94,7 @@ pub fn describe(service: &ServiceView, style: Style) -> String {
     let mut deployments: Vec<&DeploymentView> = service.deployments.iter().collect();
     deployments.sort_by_key(|it| fleet::urgency(it.status));
     let wrong = deployments.iter().filter(|it| it.status != Status::InSync);
-    wrong.take(PROBLEMS).for_each(|it| tell_problem(&mut report, it));
+    wrong.take(PROBLEMS).for_each(|it| tell_problem(&mut report, service, it));
     tell_replicas(&mut report, &deployments);
     tell_ways(&mut report, service);
     report.heading("Definition");
@@ -130,29 +131,52 @@ fn tell_standing(report: &mut Report, service: &ServiceView) {
         .line(0, &[name, is, (&how, service.status.into()), (&format!("({serving})"), Paint::Dim)]);
 }
 
-fn tell_problem(report: &mut Report, it: &DeploymentView) {
+fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView) {
     report.gap();
     let which = match it.replica {
         Some(number) => format!("replica {number} on {}", it.agent),
         None => format!("the one on {}", it.agent),
     };
-    let phase = state(it);
-    report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&phase, it.status.into())]);
+    // What was last known of a host that is away may no longer be so.
+    let how = match it.status {
+        Status::Offline => "offline".to_string(),
+        _ => state(it.phase, it.health),
+    };
+    report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&how, it.status.into())]);
     if let Some(note) = &it.note {
         report.beside("why", note, Paint::Plain);
     }
-    let events = format!("fluke get events --agent {}   shows what was tried", it.agent);
-    if it.status == Status::Failed {
-        report.beside("next", "it is tried again, with pauses that grow", Paint::Plain);
-        report.beside("do", &events, Paint::Cyan);
+    if it.connected {
+        tell_outlook(report, it.status, service.policy, &it.agent);
+    }
+}
+
+/// What becomes of one that is not as it should be, and what puts it right now.
+pub fn tell_outlook(report: &mut Report, status: Status, policy: Policy, agent: &AgentName) {
+    let by_hand = format!("fluke reconcile agent {agent}");
+    let (next, command) = match status {
+        Status::Failed => {
+            let events = format!("fluke get events --agent {agent}   shows what was tried");
+            ("it is tried again, with pauses that grow".to_string(), Some(events))
+        }
+        Status::Drifted if !policy.remediates() => {
+            (format!("it waits for you: its policy is `{}`", policy.as_str()), Some(by_hand))
+        }
+        Status::Drifted => ("it is put right when its turn comes".to_string(), Some(by_hand)),
+        Status::Applying => ("it is under way".to_string(), None),
+        Status::InSync | Status::Unknown | Status::Offline => return,
+    };
+    report.beside("next", &next, Paint::Plain);
+    if let Some(command) = command {
+        report.beside("do", &command, Paint::Cyan);
     }
 }
 
 /// How far it is, and how it feels where somebody asks it.
-fn state(it: &DeploymentView) -> String {
-    match (it.phase, it.health) {
+pub fn state(phase: Phase, health: Health) -> String {
+    match (phase, health) {
         (Phase::Running, Health::Healthy | Health::Unhealthy) => {
-            format!("running, {}", it.health.as_str())
+            format!("running, {}", health.as_str())
         }
         (phase, _) => phase.as_str().to_string(),
     }
@@ -173,7 +197,7 @@ fn tell_replicas(report: &mut Report, deployments: &[&DeploymentView]) {
             it.replica.map_or("-".into(), |number| number.to_string()).into(),
             it.agent.as_str().into(),
             fleet::status(it.status),
-            state(it).into(),
+            state(it.phase, it.health).into(),
             it.address.map_or("-".into(), |address| address.to_string()).into(),
             sanitise::line(&it.image).into(),
             sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),

@@ -103,6 +103,11 @@ fn no_drift_is_told_with_what_it_is_based_on() {
             vec![agent("a", "in_sync", 1, 0, 0), agent("b", "offline", 1, 0, 0)],
             "nothing is drifted: 2 agents, 1 in sync, 1 offline\n",
         ),
+        (
+            vec![agent("a", "in_sync", 1, 0, 0), serving("b", "failed", 1)],
+            "no step is drifted: 2 agents, 1 in sync\n\
+             services are not as they should be on 1 agent: fluke get services\n",
+        ),
     ] {
         assert_eq!(fleet::no_drift(&agents(list)), told);
     }
@@ -196,6 +201,50 @@ fn an_agent_that_is_well_or_away_is_told_in_a_line_or_two() {
         "{text}"
     );
     assert!(text.contains("\n  do    on that host: systemctl status fluke-agent"), "{text}");
+}
+
+/// An agent that has services alone.
+fn serving(name: &str, status: &str, failed: u32) -> Value {
+    let mut agent = agent(name, status, 0, 0, 0);
+    agent["services"] = json!({"total": 2, "in_sync": 2 - failed, "drifted": 0, "failed": failed});
+    agent
+}
+
+#[test]
+fn an_agent_that_has_services_alone_tells_how_they_are() {
+    let deployment = |status: &str, phase: &str, note: Value| {
+        json!([{
+            "replica": null, "status": status, "phase": phase, "health": "none",
+            "image": "registry.example/game/lobby:3", "container": null, "note": note,
+            "address": if phase == "running" { json!("10.200.7.2") } else { Value::Null },
+        }])
+    };
+    let detail = |agent: Value, game: Value, status: &str, network: Value| {
+        let mut detail = agent;
+        detail["executors"] = json!(["container", "shell"]);
+        detail["task_details"] = json!([]);
+        detail["events"] = json!([]);
+        detail["network"] = network;
+        detail["service_details"] = json!([
+            {"name": "game", "policy": "alert_only", "status": status, "deployments": game},
+            {"name": "web", "policy": "remediate", "status": "in_sync",
+             "deployments": deployment("in_sync", "running", Value::Null)},
+        ]);
+        read::<AgentDetail>(detail)
+    };
+    let well = deployment("in_sync", "running", Value::Null);
+    let well = detail(serving("app-01", "in_sync", 0), well, "in_sync", json!([]));
+    let text = agent::describe(&well, PIPE, now());
+    assert!(text.starts_with("app-01 is in sync - 2 services, nothing to do\n\nAgent"), "{text}");
+
+    let note = json!("its container does not run; its policy is alert_only");
+    let game = deployment("drifted", "stopped", note);
+    let network = json!([
+        {"part": "names", "problem": null},
+        {"part": "mesh", "problem": "wg0: the kernel has no WireGuard"},
+    ]);
+    let wrong = detail(serving("app-01", "failed", 1), game, "drifted", network);
+    insta::assert_snapshot!("agent_with_services", agent::describe(&wrong, PIPE, now()));
 }
 
 #[test]
@@ -403,7 +452,7 @@ fn web() -> ServiceView {
             "deployment": "9a1b0c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b",
             "status": status, "phase": phase, "health": "none", "image": "registry.example/shop/web:1.4.2",
             "digest": null, "container": null, "serves": status == "in_sync", "note": note,
-            "address": if phase == "running" { json!("10.200.7.2") } else { Value::Null },
+            "address": if phase == "running" { json!(format!("10.200.{}.2", 7 + number)) } else { Value::Null },
         })
     };
     read(json!({

@@ -4,14 +4,17 @@ use super::driver::{Page, Scheme};
 use super::stage::{MANIFEST, Stage};
 
 /// Every page, by the name of its picture.
-const PAGES: [(&str, &str); 10] = [
+const PAGES: [(&str, &str); 13] = [
     ("fleet", "/"),
     ("tiles", "/?view=tiles"),
     ("agent", "/agents/web-02"),
     ("agent-failed", "/agents/db-02"),
+    ("agent-services", "/agents/app-02"),
     ("tasks", "/tasks"),
     ("task", "/tasks/certificates"),
     ("services", "/services"),
+    ("service", "/services/web"),
+    ("service-nowhere", "/services/search"),
     ("drift", "/drift"),
     ("events", "/events"),
     ("source", "/source"),
@@ -55,7 +58,7 @@ async fn is_fit_for_everybody(page: &Page, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_for_everybody() {
-    let stage = Stage::troubled().await;
+    let stage = Stage::serving().await;
     let broken = MANIFEST.replace("selector", "selectr");
     stage.fleet.commit_files("A slip", &[("site.fluke.hcl", &broken)]).await;
     stage.fleet.until("it was rejected", |fleet| fleet.source().rejected).await;
@@ -85,7 +88,7 @@ async fn the_door_and_empty_pages_are_for_everybody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_pages_together_weigh_little() {
-    let stage = Stage::calm().await;
+    let stage = Stage::serving().await;
     let Some(page) = stage.visitor().await else { return };
     page.load("/sign-in").await;
     drop(page);

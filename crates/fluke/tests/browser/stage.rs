@@ -206,6 +206,6 @@ pub fn target(grpc: impl Display) -> Target {
     }
 }
 
-fn parse(labels: &str) -> Labels {
+pub fn parse(labels: &str) -> Labels {
     Labels(labels.split(',').map(|pair| Labels::parse_pair(pair).expect("a label")).collect())
 }

@@ -1,0 +1,227 @@
+//! Services: what should run, where it does, how it is reached, what is wrong.
+
+use std::net::Ipv4Addr;
+
+use fluke_model::api::{DeploymentView, Services};
+use fluke_model::id::Hash256;
+use fluke_model::service::{DeploymentId, DeploymentReport, Health, Phase, Replica};
+use fluke_model::status::Status;
+
+use super::stage::{Stage, parse};
+use crate::stories::support::Fleet;
+
+/// What the company runs in containers.
+const MANIFEST: &str = r#"
+service "game" {
+  description = "The lobby of the game."
+
+  drift {
+    policy = "alert_only"
+  }
+
+  selector {
+    match_labels = { role = "app", disk = "fast" }
+  }
+  image = "registry.example/game/lobby:3"
+
+  port "lobby" {
+    container = 7777
+    protocol  = "udp"
+    external  = 11001
+  }
+}
+
+service "search" {
+  description = "Finds what customers look for."
+  replicas    = 2
+
+  selector {
+    match_labels = { role = "search" }
+  }
+  image = "registry.example/shop/search:9.1.0"
+}
+
+service "status" {
+  description = "Tells the world how we are."
+
+  selector {
+    match_labels = { role = "edge" }
+  }
+  image = "registry.example/status:2"
+
+  port "http" {
+    container = 8080
+    domain    = "status.example.com"
+  }
+}
+
+service "web" {
+  description = "The shop that customers see."
+
+  selector {
+    match_labels = { role = "app" }
+  }
+  image = "registry.example/shop/web:1.4.2"
+
+  port "http" {
+    container = 3000
+    domain    = "shop.example.com"
+  }
+
+  health {
+    command = "wget -qO- localhost:3000/health"
+  }
+}
+"#;
+
+const HOSTS: [(&str, &str); 4] = [
+    ("app-01", "role=app,disk=fast,env=production"),
+    ("app-02", "role=app,env=production"),
+    ("app-03", "role=app,env=production"),
+    ("app-04", "role=app,env=production"),
+];
+
+impl Stage {
+    /// A troubled fleet that also runs services, of which some are on their way and some do not
+    /// get there.
+    pub async fn serving() -> Self {
+        let mut stage = Self::troubled().await;
+        stage.fleet.commit_files("Containers", &[("services.fluke.hcl", MANIFEST)]).await;
+        let newest = Some(stage.fleet.repository.head());
+        stage.fleet.until("it is in force", |fleet| fleet.source().commit == newest).await;
+        let proxy = parse("role=edge,env=production");
+        stage.swarm.join_as_proxy("edge-01", proxy).await.expect("it joins");
+        for (name, labels) in HOSTS {
+            stage.swarm.join_as(name, parse(labels)).await.expect("it joins");
+        }
+        for (name, count) in
+            [("edge-01", 1), ("app-01", 2), ("app-02", 1), ("app-03", 1), ("app-04", 1)]
+        {
+            let what = format!("{name} knows its services");
+            let knows = |fleet: &Fleet| fleet.agent(name).services().len() == count;
+            stage.fleet.until(&what, knows).await;
+        }
+        stage.run().await;
+        stage
+    }
+
+    async fn services(&self) -> Services {
+        let told = self.fleet.fluke(&["get", "services", "-o", "json"]).await;
+        assert_eq!((told.code, told.stderr.as_str()), (0, ""));
+        serde_json::from_str(&told.stdout).expect("what the API returns")
+    }
+
+    /// One of a service's replicas that serves, on a host.
+    async fn well(&self, service: &str, host: &str, address: [u8; 4]) -> DeploymentReport {
+        let Services { services, .. } = self.services().await;
+        let service = services.into_iter().find(|it| it.name.as_str() == service);
+        let service = service.expect("it is in force");
+        let mut all = service.deployments.into_iter();
+        let wanted: DeploymentView =
+            all.find(|it| it.agent.as_str() == host).expect("it should run there");
+        DeploymentReport {
+            id: wanted.deployment,
+            service: service.name,
+            replica: Replica::Own,
+            phase: Phase::Running,
+            health: Health::Healthy,
+            image: wanted.image,
+            digest: Some(format!("sha256:{}", Hash256::of(service.image.as_bytes()))),
+            container: Some(wanted.deployment.short()),
+            address: Some(Ipv4Addr::from(address)),
+            serves: true,
+            note: None,
+            has_volumes: false,
+        }
+    }
+
+    /// The one before it, which serves until its successor does.
+    fn retiring(&self, successor: &DeploymentReport, image: &str) -> DeploymentReport {
+        DeploymentReport {
+            id: DeploymentId(Hash256::of(b"what a commit said before")),
+            phase: Phase::Retiring,
+            image: image.into(),
+            digest: Some(format!("sha256:{}", Hash256::of(image.as_bytes()))),
+            ..successor.clone()
+        }
+    }
+
+    async fn run(&self) {
+        let nothing = |it: DeploymentReport, phase, note: &str| DeploymentReport {
+            phase,
+            health: Health::None,
+            digest: None,
+            container: None,
+            address: None,
+            serves: false,
+            note: Some(note.into()),
+            ..it
+        };
+        let status = self.well("status", "edge-01", [10, 200, 1, 2]).await;
+        self.runs("edge-01", vec![DeploymentReport { health: Health::None, ..status }]).await;
+
+        let web = self.well("web", "app-01", [10, 200, 2, 2]).await;
+        let game = self.well("game", "app-01", [10, 200, 2, 3]).await;
+        let note = "its container does not run; its policy is alert_only";
+        let game = nothing(game, Phase::Stopped, note);
+        self.runs("app-01", vec![web, game]).await;
+
+        let web = self.well("web", "app-02", [10, 200, 3, 2]).await;
+        let old = self.retiring(&web, "registry.example/shop/web:1.4.1");
+        let web = nothing(web, Phase::Pulling, "3 of 5 layers are here");
+        self.runs("app-02", vec![web, old]).await;
+
+        let web = self.well("web", "app-03", [10, 200, 4, 2]).await;
+        let note = "registry.example/shop/web:1.4.2 cannot be fetched: unauthorized: \
+                    authentication required";
+        self.runs("app-03", vec![nothing(web, Phase::Failed, note)]).await;
+
+        let web = self.well("web", "app-04", [10, 200, 5, 2]).await;
+        let unwell = DeploymentReport { health: Health::Unhealthy, serves: false, ..web };
+        self.runs("app-04", vec![unwell]).await;
+        for (host, status) in [
+            ("edge-01", Status::InSync),
+            ("app-01", Status::Drifted),
+            ("app-02", Status::Applying),
+            ("app-03", Status::Failed),
+            ("app-04", Status::Failed),
+        ] {
+            self.has(host, status).await;
+        }
+    }
+
+    async fn runs(&self, host: &str, deployments: Vec<DeploymentReport>) {
+        self.swarm.runs(host, deployments).await.expect("the host is there");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_tell_what_is_wrong_first_and_change_without_a_reload() {
+    let stage = Stage::serving().await;
+    let Some(page) = stage.operator("/services").await else { return };
+    page.is_at("services").await;
+    page.finds("heading", "4 services").await;
+    page.says("2 of 4 replicas serving, 2 failed").await;
+    page.says("replicas 0, 1 wait for a host").await;
+    page.clicks("link", "web").await;
+    page.is_at("service").await;
+    page.finds("heading", "web").await;
+    page.says("unauthorized: authentication required").await;
+    page.says("3 of 5 layers are here").await;
+    page.says("loaded by 1 of 1 proxy").await;
+
+    let web = stage.well("web", "app-03", [10, 200, 4, 2]).await;
+    stage.runs("app-03", vec![web]).await;
+    page.says("10.200.4.2:3000").await;
+    page.says("3 of 4 replicas serving, 1 failed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_shows_the_services_that_it_runs() {
+    let stage = Stage::serving().await;
+    let Some(page) = stage.operator("/agents/app-03").await else { return };
+    page.is_at("agent").await;
+    page.says("unauthorized: authentication required").await;
+    page.clicks("link", "web").await;
+    page.is_at("service").await;
+}
