@@ -92,6 +92,8 @@ impl Podman {
     /// At this socket, which need not be there yet.
     pub fn at(socket: &Path) -> Result<Self, PodmanError> {
         let builder = reqwest::Client::builder().no_proxy().unix_socket(socket);
+        // No more than one can have died unnoticed: the next try after it is on a fresh one.
+        let builder = builder.pool_max_idle_per_host(1);
         let http = builder.tls_backend_preconfigured(no_tls()).build();
         let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
@@ -259,21 +261,35 @@ impl Podman {
         body: Option<&impl Serialize>,
         limit: Option<Duration>,
     ) -> Result<Response, PodmanError> {
-        let mut request =
-            self.http.request(method, format!("http://podman/{VERSION}/libpod/{path}"));
-        if let Some(limit) = limit {
-            request = request.timeout(limit);
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        request.send().await.map_err(|source| match limit {
+        let address = format!("http://podman/{VERSION}/libpod/{path}");
+        let request = || {
+            let mut request = self.http.request(method.clone(), &address);
+            if let Some(limit) = limit {
+                request = request.timeout(limit);
+            }
+            match body {
+                Some(body) => request.json(body),
+                None => request,
+            }
+        };
+        let answer = match request().send().await {
+            // What makes something new has a body; the rest can be said twice.
+            Err(error) if is_hung_up(&error) && body.is_none() => request().send().await,
+            answer => answer,
+        };
+        answer.map_err(|source| match limit {
             Some(limit) if source.is_timeout() => {
                 PodmanError::TimedOut { what: what.into(), limit }
             }
             _ => PodmanError::Unreachable { socket: self.socket.clone(), source },
         })
     }
+}
+
+/// Whether the other end went without an answer. Podman's service ends when nobody asks for a few
+/// seconds, also at the moment somebody does; the next connection starts it again.
+fn is_hung_up(error: &reqwest::Error) -> bool {
+    error.is_request() && !error.is_timeout() && !error.is_connect()
 }
 
 /// Nobody speaks TLS over a socket of one's own host; a client wants to know how all the same.

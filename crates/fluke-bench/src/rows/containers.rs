@@ -1,26 +1,147 @@
-//! What is promised of containers, which are yet to be built.
+//! Containers on a host with Podman: looked at, killed, and left alone.
 
-use crate::figure::Figure;
-use crate::row::{Bench, Row, Trouble, Turn};
+mod idle;
+
+use fluke_bed::{Bed, Host};
+
+use crate::figure::{Figure, Target, Unit};
+use crate::row::{Bench, Row, Trouble, Turn, figures};
+use crate::rows::units::bed;
+use crate::stage::{Feed, reconcile};
+
+pub(super) use idle::ROW as IDLE;
 
 pub(super) const CHECKED: Row = Row {
     id: "containers",
     what: "100 satisfied container checks; killed container → running again",
     reach: "≤ 10 ms; ≤ 300 ms + its own start",
-    how: "Beside it: one Podman list; Podman's events.",
+    how: "On a host of the bed with Podman: services with a container each, an agent, and a server \
+          outside, over TLS. Checked: 100 of them run; a reconcile of the whole host is timed from \
+          the order to the server's knowing, with names and mesh looked at as well. Beside it: one \
+          list of all containers over Podman's socket, by a connection that is open. Running: the \
+          first process of a container is killed; timed until the new one writes to its volume. \
+          Beside it: a container like it that nobody keeps, from the request to Podman's socket to \
+          start it until it writes.",
     turn: Turn::Always,
     measure,
 };
 
-pub(super) const IDLE: Row = Row {
-    id: "containers-idle",
-    what: "idle cost of 20 containers on an agent",
-    reach: "≤ 0.5 % of a core, no process",
-    how: "Beside it: an agent that polls Podman.",
-    turn: Turn::Always,
-    measure,
-};
+const CONTAINERS: usize = 100;
+/// So many are wanted at once.
+const BATCH: usize = 20;
+const CHECKS: usize = 31;
+const KILLS: usize = 11;
+/// What comes and goes is looked at less and less often: each round is a drift of its own.
+const CALM: &str = "sleep 2";
+/// What a container does: it says when it starts, and stays.
+const COMMAND: &str = "echo >>/data/started; exec sleep 1000000";
 
-fn measure(_: &Bench) -> Result<Vec<Figure>, Trouble> {
-    Err(Trouble::NotRun("not built yet: there are no containers in manifests".into()))
+fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
+    let bed = bed(bench)?;
+    let host = host_with_image(&bed);
+    let killed = killed(bench, &bed, &host)?;
+    let checked = checked(bench, &bed, &host)?;
+    figures([checked, killed])
+}
+
+fn checked(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Trouble> {
+    runs(bed, CONTAINERS);
+    let mut feed = Feed::open(&bed.server().socket())?;
+    let (floor, ours) =
+        bench.alternate(CHECKS, || list(host), || reconcile(bed.server(), &mut feed))?;
+    let figure = Figure::new("checked", Unit::Seconds, &ours);
+    let beside = "one list by Podman";
+    Ok(figure.map(|figure| figure.beside(beside, &floor).target(Target::AtMost(0.01))))
+}
+
+fn killed(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Trouble> {
+    runs(bed, 1);
+    host.run(&format!(
+        "podman create --quiet --name own --network fluke --volume own:/data localhost/web:1 \
+         /bin/sh -c '{COMMAND}'"
+    ));
+    // Both print the seconds between an act and the next time that a container writes.
+    let timed = |volume: &str, act: &str| {
+        let said = host.run(&format!(
+            "f=$(podman volume inspect --format '{{{{.Mountpoint}}}}' {volume})/started; \
+             touch $f; n=$(wc -l <$f); {act}; until [ $(wc -l <$f) -gt $n ]; do sleep 0.005; done; \
+             awk -v t=$t -v s=$(date --reference=$f +%s.%N) 'BEGIN {{ printf \"%.6f\", s - t }}'"
+        ));
+        let why = || Trouble::failed("time a container", format!("it said {said:?}"));
+        said.trim().parse::<f64>().map_err(|_| why())
+    };
+    let pid = "podman ps --filter label=fluke.service.name=s0 --format '{{.Pid}}'";
+    let kill = format!("p=$({pid}); t=$(date +%s.%N); kill -KILL $p");
+    let start = format!(
+        "t=$(date +%s.%N); curl --silent --fail --request POST --unix-socket {SOCKET} \
+         http://podman/v4.0.0/libpod/containers/own/start"
+    );
+    let (floor, ours) = bench.alternate(
+        KILLS,
+        || {
+            host.run(CALM);
+            let took = timed("own", &start);
+            host.run(&format!("podman stop --time 0 own; {CALM}"));
+            took
+        },
+        || {
+            let took = timed("fluke-s0-data", &kill);
+            bed.settles();
+            took
+        },
+    )?;
+    let figure = Figure::new("running", Unit::Seconds, &ours);
+    let beside = "its own start";
+    Ok(figure.map(|figure| figure.beside(beside, &floor).target(Target::Over(0.3))))
+}
+
+const SOCKET: &str = "/run/podman/podman.sock";
+
+/// The seconds that Podman takes to list every container, over a connection that it has answered
+/// once.
+fn list(host: &Host) -> Result<f64, Trouble> {
+    let url = "'http://podman/v4.0.0/libpod/containers/json?all=true'";
+    let said = host.run(&format!(
+        "curl --silent --fail --unix-socket {SOCKET} --write-out '%{{time_total}}\\n' \
+         --output /dev/null {url} --output /dev/null {url} | tail --lines=1"
+    ));
+    said.trim().parse().map_err(|_| Trouble::failed("ask Podman", format!("it said {said:?}")))
+}
+
+/// A host with an agent, and the image that all containers are made of.
+fn host_with_image(bed: &Bed) -> Host {
+    let host = bed.host("app-1").joins("");
+    host.run(
+        "set -e; root=$(mktemp -d); mkdir -p $root/bin $root/data; cp /bin/busybox $root/bin/; \
+         for name in sh sleep; do ln -s busybox $root/bin/$name; done; \
+         tar -C $root -c . | podman import --quiet - localhost/web:1; rm -r $root",
+    );
+    host
+}
+
+/// Waits until so many services run, each with its container.
+fn runs(bed: &Bed, count: usize) {
+    let batches = (BATCH..count).step_by(BATCH).chain([count]);
+    for count in batches {
+        let services: String = (0..count).map(service).collect();
+        bed.commit("services.fluke.hcl", &services);
+        bed.settles();
+    }
+}
+
+fn service(number: usize) -> String {
+    format!(
+        r#"
+service "s{number}" {{
+  selector {{
+    match_labels = {{}}
+  }}
+  image   = "localhost/web:1"
+  command = ["/bin/sh", "-c", "{COMMAND}"]
+  volume "data" {{
+    path = "/data"
+  }}
+}}
+"#
+    )
 }

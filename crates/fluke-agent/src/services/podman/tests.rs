@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fluke_model::id::{AgentName, ServiceName, VolumeName};
 use fluke_model::policy::Policy;
 use fluke_model::service::{ContainerSpec, DeploymentId, HealthSpec, Replica, Resources};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::create::{Limit, Spot, create_body};
 use super::*;
@@ -82,4 +84,69 @@ fn a_container_is_asked_for_in_podman_s_words() {
 fn names_of_images_become_part_of_an_address() {
     assert_eq!(escape("r.example:5000/a/b:1.2@sha256:00"), "r.example:5000/a/b:1.2@sha256:00");
     assert_eq!(escape("a b?c&d#e"), "a%20b%3Fc%26d%23e");
+}
+
+/// A Podman that answers one request of each connection, and hangs up at the next one. Counts the
+/// connections.
+fn forgetful_podman(socket: &Path) -> Arc<AtomicUsize> {
+    let listener = tokio::net::UnixListener::bind(socket).expect("a socket");
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                if heard(&mut stream).await {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]";
+                    stream.write_all(answer).await.expect("an answer");
+                    heard(&mut stream).await;
+                }
+            });
+        }
+    });
+    connections
+}
+
+/// Whether there was a request, whose head is read.
+async fn heard(stream: &mut tokio::net::UnixStream) -> bool {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read_buf(&mut head).await {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn a_podman_that_went_home_while_it_was_asked_is_asked_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("podman.sock");
+    let connections = forgetful_podman(&socket);
+    let podman = Podman::at(&socket).expect("a client");
+    for _ in 0..3 {
+        assert_eq!(podman.list().await.expect("a list"), []);
+    }
+    assert!(connections.load(Ordering::SeqCst) >= 2);
+}
+
+#[tokio::test]
+async fn what_makes_something_new_is_not_asked_for_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("podman.sock");
+    let connections = forgetful_podman(&socket);
+    let podman = Podman::at(&socket).expect("a client");
+    podman.list().await.expect("a list");
+    let network = Network {
+        name: "fluke".into(),
+        driver: "bridge".into(),
+        network_interface: String::new(),
+        dns_enabled: false,
+        subnets: None,
+        options: None,
+    };
+    let made = podman.create_network(&network).await;
+    assert!(matches!(made, Err(PodmanError::Unreachable { .. })), "{made:?}");
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
