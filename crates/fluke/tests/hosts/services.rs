@@ -2,5 +2,7 @@
 
 mod changing;
 mod containers;
+mod fetching;
+mod placing;
 mod reaching;
 mod support;

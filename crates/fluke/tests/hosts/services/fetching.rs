@@ -1,0 +1,81 @@
+//! Images come from a registry, with the credentials that the host itself has.
+
+use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use crate::hosts::support::{Bed, Host, bed};
+
+/// `fluke`, with the password `s3cret`.
+const PASSWORDS: &str = "fluke:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n";
+
+/// A registry on the host that wants a password, and has the host's image `localhost/web:TAG`.
+fn is_registry(host: &Host, tag: &str) {
+    host.write("/etc/registry.passwords", PASSWORDS);
+    host.write(
+        "/etc/registry.yml",
+        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: /var/lib/registry\n\
+         http:\n  addr: 0.0.0.0:5000\nauth:\n  htpasswd:\n    realm: images\n    path: /etc/registry.passwords\n",
+    );
+    host.unit(
+        "registry.service",
+        "[Service]\nExecStart=/usr/bin/docker-registry serve /etc/registry.yml\n",
+    );
+    host.run("systemctl start registry");
+    trusts_registry(host);
+    host.until("curl --silent --output /dev/null http://hub:5000/v2/");
+    host.run("podman login --username fluke --password s3cret hub:5000");
+    host.run(&format!("podman push --quiet localhost/web:{tag} hub:5000/web:{tag}"));
+}
+
+/// It speaks no TLS here.
+fn trusts_registry(host: &Host) {
+    host.write(
+        "/etc/containers/registries.conf.d/hub.conf",
+        "[[registry]]\nlocation = \"hub:5000\"\ninsecure = true\n",
+    );
+}
+
+/// All that the server says of the service.
+fn described(bed: &Bed) -> String {
+    let said = bed.server().get::<serde_json::Value>("/api/v1/services/web");
+    said.map(|said| said.to_string()).unwrap_or_default()
+}
+
+/// Somebody wants the host to be put right now.
+fn is_asked_for(bed: &Bed) {
+    let by_hand = r#"{"scope":"agent","name":"app-1","by":"a story"}"#;
+    let (status, said) = bed.server().post("/api/v1/reconcile", by_hand).expect("an answer");
+    assert_eq!(status, 202, "{said}");
+}
+
+#[test]
+fn an_image_is_pulled_with_the_host_s_own_password_and_a_host_without_one_says_so() {
+    let Some(bed) = bed() else { return };
+    let [hub, app] = bed.hosts(["hub", "app-1"]);
+    for tag in ["1", "2"] {
+        has_image(&hub, tag);
+    }
+    is_registry(&hub, "1");
+    let app = app.joins("role=app");
+    trusts_registry(&app);
+    let web = |tag: &str| service("web", tag, "").replace("localhost/", "hub:5000/");
+    bed.commit("web.fluke.hcl", &web("1"));
+    bed.until("it is told why there is no image", |bed| {
+        let described = described(bed);
+        described.contains("unauthorized") || described.contains("authentication required")
+    });
+    app.run("podman login --username fluke --password s3cret hub:5000");
+    is_asked_for(&bed);
+    let old = runs_one(&bed, &app, "web");
+
+    // What is not there changes nothing; what comes then is taken.
+    bed.commit("web.fluke.hcl", &web("2"));
+    bed.until("the new image cannot be had", |bed| described(bed).contains("manifest unknown"));
+    assert_eq!(running(&app, "web"), [old.clone()]);
+    hub.run("podman push --quiet localhost/web:2 hub:5000/web:2");
+    is_asked_for(&bed);
+    bed.until("the new one runs alone", |_| {
+        let now = running(&app, "web");
+        now.len() == 1
+            && containers(&app, "web") == now
+            && answer(&app, &format!("http://{}:3000", address(&app, &now[0]))) == "2"
+    });
+}
