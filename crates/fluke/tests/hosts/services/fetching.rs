@@ -69,7 +69,7 @@ fn an_image_is_pulled_with_the_host_s_own_password_and_a_host_without_one_says_s
     // What is not there changes nothing; what comes then is taken.
     bed.commit("web.fluke.hcl", &web("2"));
     bed.until("the new image cannot be had", |bed| described(bed).contains("manifest unknown"));
-    assert_eq!(running(&app, "web"), [old.clone()]);
+    assert_eq!(running(&app, "web"), std::slice::from_ref(&old));
     hub.run("podman push --quiet localhost/web:2 hub:5000/web:2");
     is_asked_for(&bed);
     bed.until("the new one runs alone", |_| {
