@@ -12,6 +12,7 @@ mod killed;
 mod manifests;
 mod mixed;
 mod push;
+mod reached;
 mod restart;
 mod size;
 mod units;
@@ -32,6 +33,7 @@ pub const ALL: &[Row] = &[
     change::ROW,
     killed::ROW,
     containers::IDLE,
+    reached::ROW,
     size::SIZE,
     size::BUILD,
     growth::ROW,
