@@ -93,7 +93,8 @@ pub struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
+        // In memory, and gone with the last process of the story.
+        let dir = tempfile::tempdir_in("/mnt").expect("a directory");
         let mut stage = Self::bare(dir);
         stage.make_image();
         stage.podman_begins();
@@ -419,7 +420,6 @@ impl Drop for Stage {
         if std::env::var_os(INSIDE).is_some() {
             self.podman_ends();
             let _ = self.command().args(["rm", "--all", "--force", "--time", "0"]).output();
-            let _ = Command::new("umount").arg(self.path("root/overlay")).output();
         }
     }
 }
