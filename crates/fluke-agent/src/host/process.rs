@@ -415,7 +415,7 @@ impl Drop for Group {
 
 /// Has the runtime tell when there is something to read.
 #[expect(unsafe_code, reason = "the runtime cannot see that a descriptor stays open")]
-fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned by what is registered, and nothing replaces or closes it.
     unsafe { Ok(AsyncFd::register_with_interest(fd, Interest::READABLE)?) }
 }

@@ -8,7 +8,9 @@
 mod desired;
 mod doing;
 mod jobs;
+mod lives;
 mod look;
+mod memory;
 mod round;
 mod rounds;
 pub(super) mod saying;
@@ -40,7 +42,8 @@ use crate::host::environment::Environment;
 use crate::state::Held;
 use desired::Desired;
 use jobs::{Done, Jobs};
-use look::Closely;
+use lives::Lives;
+use look::Known;
 use rounds::Rounds;
 use saying::{Said, Scribe};
 use state::{Cause, Idle, LIMIT};
@@ -105,7 +108,8 @@ pub struct Lane {
     /// Containers that were told to end and are not to run again, and why.
     given_up: BTreeMap<String, String>,
     released: BTreeMap<DeploymentId, Instant>,
-    closely: Closely,
+    known: Known,
+    lives: Lives,
     jobs: Jobs,
     rounds: Rounds,
     watch: Option<Watch>,
@@ -130,7 +134,7 @@ struct Settling {
 enum Wake {
     /// The server said something.
     Told,
-    /// Podman did.
+    /// Podman did, or the kernel: a container has ended.
     Event,
     /// An image came, a container ended, a container feels otherwise.
     Job,
@@ -187,7 +191,8 @@ impl Lane {
             reach: Setbacks::default(),
             given_up: BTreeMap::new(),
             released: BTreeMap::new(),
-            closely: Closely::default(),
+            known: Known::default(),
+            lives: Lives::default(),
             rounds: Rounds::default(),
             watch: None,
             sections: None,
@@ -221,6 +226,9 @@ impl Lane {
         if wake == Wake::Safety {
             self.sections.iter_mut().for_each(Sections::doubt);
         }
+        if let Wake::Event | Wake::Job = wake {
+            self.known.doubt();
+        }
         self.look_at = None;
         let Some(desired) = self.desired.clone() else {
             self.answer_with(Some("this host was not told yet what it should be".into())).await;
@@ -250,6 +258,8 @@ impl Lane {
     /// Nothing is asked, listened to or timed any more.
     fn go_quiet(&mut self) {
         self.watch = None;
+        self.lives = Lives::default();
+        self.known.doubt();
         self.sections = None;
         self.looked = None;
         self.look_at = None;
@@ -279,13 +289,12 @@ impl Lane {
             let settle = self.settling.as_ref().map(|settling| settling.until);
             let due = [self.look_at, retry, settle].into_iter().flatten().min();
             let ask = self.rounds.next();
-            let Self { inbox, jobs, watch, sections, .. } = self;
+            let Self { inbox, jobs, watch, lives, sections, .. } = self;
             let done = tokio::select! {
                 biased;
                 () = inbox.news() => return Wake::Told,
-                () = events(watch) => {
-                    return Wake::Event;
-                }
+                () = events(watch) => return Wake::Event,
+                () = lives.next() => return Wake::Event,
                 done = jobs.next() => done,
                 () = changes(sections) => return Wake::Section,
                 () = until(due) => return Wake::Due,

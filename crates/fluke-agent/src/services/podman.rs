@@ -16,7 +16,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet};
+pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet, Store};
 pub use create::{Made, create_body};
 pub use events::{Event, Events};
 pub use pull::{Progress, Pull};
@@ -97,6 +97,11 @@ impl Podman {
         let http = builder.tls_backend_preconfigured(no_tls()).build();
         let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
+    }
+
+    /// Where Podman keeps what it knows.
+    pub async fn store(&self) -> Result<Store, PodmanError> {
+        self.get::<answer::Info>("tell where its storage is", "info").await.map(Store::from)
     }
 
     /// Every container there is, whoever's it is.

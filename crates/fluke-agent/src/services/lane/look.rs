@@ -1,6 +1,7 @@
 //! What is here: asks Podman and the kernel, changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::directory::Subnet;
@@ -8,6 +9,7 @@ use fluke_model::service::DeploymentId;
 use fluke_model::time::Timestamp;
 
 use super::desired::Desired;
+use super::memory::Memory;
 use crate::services::bridge::{self, Interfaces};
 use crate::services::observe::{self, Now};
 use crate::services::plan::{Container, Network};
@@ -23,11 +25,35 @@ pub struct Seen {
     pub present: BTreeSet<String>,
     /// What containers are connected by.
     pub network: Network,
+    /// The first processes of ours that run.
+    pub processes: BTreeSet<i32>,
+}
+
+impl Seen {
+    /// What somebody knows who could not look.
+    pub fn nothing() -> Self {
+        let (present, processes) = (BTreeSet::new(), BTreeSet::new());
+        Self { containers: Vec::new(), present, network: Network::Ready, processes }
+    }
+}
+
+/// What is known from looks before: nobody is asked for it again while it cannot have changed.
+#[derive(Debug, Default)]
+pub struct Known {
+    memory: Memory,
+    closely: Closely,
+}
+
+impl Known {
+    /// Has Podman asked next time, whatever its files say.
+    pub fn doubt(&mut self) {
+        self.memory.forget();
+    }
 }
 
 /// Looks closely only where something is new: a list tells whether it is.
 #[derive(Debug, Default)]
-pub struct Closely(BTreeMap<String, (Mark, Details)>);
+struct Closely(BTreeMap<String, (Mark, Details)>);
 
 /// What makes a closer look worth while when it changes.
 type Mark = (String, i64, Option<Vec<String>>);
@@ -49,7 +75,7 @@ pub struct Look<'a> {
 
 impl Look<'_> {
     /// Looks at everything.
-    pub async fn around(&self, closely: &mut Closely) -> Result<Seen, PodmanError> {
+    pub async fn around(&self, known: &mut Known) -> Result<Seen, PodmanError> {
         let network = match self.desired.wanted.is_empty() {
             true => Network::Ready,
             false => {
@@ -57,20 +83,46 @@ impl Look<'_> {
                 bridge::judge(found.as_ref(), self.subnet)
             }
         };
-        let listed = self.podman.list().await?;
+        let Known { memory, closely } = known;
+        let listed = self.list(memory).await?;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
         let attached = self.interfaces.attached();
         let mut containers = Vec::with_capacity(listed.len());
-        for it in &listed {
+        let mut processes = BTreeSet::new();
+        for it in listed.iter() {
             let details = self.details(it, closely).await?;
             let mut container = self.understood(it, details);
             if container.tampered.is_none() {
                 container.tampered = self.is_cut_off(it, &container, &attached);
             }
+            if container.is_ours && it.pid > 0 {
+                processes.insert(it.pid);
+            }
             containers.push(container);
         }
         let present = self.images(&containers).await?;
-        Ok(Seen { containers, present, network })
+        Ok(Seen { containers, present, network, processes })
+    }
+
+    /// What there is: as Podman says, or as it said where it would say the same.
+    async fn list(&self, memory: &mut Memory) -> Result<Arc<Vec<Listed>>, PodmanError> {
+        let stamp = memory.stamp();
+        if let Some(listed) = memory.recall(stamp.as_ref(), Instant::now())
+            && listed.iter().all(|it| self.lives_on(it))
+        {
+            return Ok(listed);
+        }
+        let listed = Arc::new(self.podman.list().await?);
+        memory.learn(self.podman).await;
+        memory.keep(stamp, &listed, Instant::now());
+        Ok(listed)
+    }
+
+    /// Whether one of ours that ran still does. Only the living have an interface.
+    fn lives_on(&self, listed: &Listed) -> bool {
+        let mut labels = listed.labels.iter().flatten();
+        let is_ours = labels.any(|(key, _)| key == DEPLOYMENT);
+        !is_ours || listed.pid <= 0 || self.interfaces.other_end(listed.pid).is_some()
     }
 
     /// A closer look at one of ours, unless nothing is new about it.

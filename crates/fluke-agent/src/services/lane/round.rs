@@ -1,6 +1,6 @@
 //! One pass: look, decide, change, look again, until nothing is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::watch::Watch;
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Image, Network, Plan, Situation, State, THE_NETWORK, Why, plan,
+    Change, Container, Image, Plan, Situation, State, THE_NETWORK, Why, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -81,15 +81,18 @@ impl Lane {
     ) -> Result<Seen, PodmanError> {
         let (podman, interfaces) = (self.podman.clone(), self.interfaces.clone());
         let (subnet, time) = (self.subnet(), (self.clock)());
-        let mut closely = std::mem::take(&mut self.closely);
+        let mut known = std::mem::take(&mut self.known);
         let look = async {
             let desired = desired.as_ref();
             let look = Look { podman: &podman, desired, subnet, interfaces: &interfaces, time };
-            look.around(&mut closely).await
+            look.around(&mut known).await
         };
         let seen = self.meanwhile(account, look).await;
-        self.closely = closely;
+        self.known = known;
         self.looked = Some(Instant::now());
+        if let Ok(seen) = &seen {
+            self.lives.see(&seen.processes);
+        }
         seen
     }
 
@@ -103,8 +106,7 @@ impl Lane {
         }
         self.reach.failed((), why.clone(), now);
         self.look_at = self.reach.marks().get(&()).map(|setback| setback.until);
-        let nothing =
-            Seen { containers: Vec::new(), present: Default::default(), network: Network::Ready };
+        let nothing = Seen::nothing();
         let plan = self.plan(desired, &nothing, &BTreeMap::new());
         self.reports = saying::in_the_dark(&self.reports, &plan, &why);
     }
@@ -119,6 +121,7 @@ impl Lane {
             containers: seen.containers.iter().map(|it| self.known(it)).collect(),
             present: seen.present.clone(),
             network: seen.network.clone(),
+            processes: BTreeSet::new(),
         };
         self.take_note(desired, &seen, now);
         let images = self.images(desired, &seen);

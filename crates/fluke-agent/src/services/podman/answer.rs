@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -153,4 +154,47 @@ pub struct NetworkSubnet {
     pub subnet: String,
     /// The host's end.
     pub gateway: Ipv4Addr,
+}
+
+/// Where Podman keeps what it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Which kind of database; empty where there was only one kind.
+    pub backend: String,
+    /// Whether it is elsewhere, and gone at the next boot.
+    pub is_transient: bool,
+}
+
+/// What Podman says of itself.
+#[derive(Debug, Deserialize)]
+pub(super) struct Info {
+    host: HostInfo,
+    store: StoreInfo,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HostInfo {
+    #[serde(default)]
+    database_backend: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoreInfo {
+    graph_root: PathBuf,
+    #[serde(default)]
+    transient_store: bool,
+}
+
+impl From<Info> for Store {
+    fn from(Info { host, store }: Info) -> Self {
+        Self {
+            folder: store.graph_root,
+            backend: host.database_backend,
+            is_transient: store.transient_store,
+        }
+    }
 }
