@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub mod daemon;
 pub mod environment;
 pub mod files;
 pub mod memory;

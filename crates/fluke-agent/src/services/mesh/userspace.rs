@@ -1,16 +1,15 @@
 //! A program that serves the interface where the kernel does not.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
-use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 use zbus::connection::Builder;
 use zbus::{Connection, OwnedObjectPath, Variant};
 
 use super::MeshError;
+use crate::host::daemon;
 
 /// Where systemd shows that it runs the host.
 const BOOTED: &str = "/run/systemd/system";
@@ -49,7 +48,10 @@ pub async fn start(
             Keeper::Systemd => {
                 unit(&program, interface).await.map_err(|error| error.to_string())?
             }
-            Keeper::Nobody => daemon(&program, interface).await?,
+            // It goes to the background once its socket is open.
+            Keeper::Nobody => daemon::start(&program, interface)
+                .await
+                .map_err(|why| format!("{why}; is there a /dev/net/tun?"))?,
         }
         // The name is there before somebody listens.
         while UnixStream::connect(socket).await.is_err() {
@@ -103,16 +105,4 @@ async fn call<B: serde::Serialize + zbus::Type>(
     const SYSTEMD: &str = "org.freedesktop.systemd1";
     const MANAGER: &str = "org.freedesktop.systemd1.Manager";
     bus.call_method(Some(SYSTEMD), "/org/freedesktop/systemd1", Some(MANAGER), method, body).await
-}
-
-/// By itself: it goes to the background once its socket is open.
-async fn daemon(program: &Path, interface: &str) -> Result<(), String> {
-    let mut command = Command::new(program);
-    command.arg(interface).env("LOG_LEVEL", "error").current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let ended = command.status().await.map_err(|error| error.to_string())?;
-    match ended.success() {
-        true => Ok(()),
-        false => Err(format!("it ended with {ended}; is there a /dev/net/tun?")),
-    }
 }
