@@ -9,8 +9,9 @@ use fluke_model::label::Labels;
 use fluke_server::git::{Branch, Checkout, GitConfig, Mirror, RemoteUrl};
 
 use crate::command::ran;
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::Trouble;
+use tempfile::TempDir;
 
 /// Steps of a task.
 pub const STEPS: usize = 10;
@@ -54,7 +55,7 @@ impl Estate {
 
     /// A bare repository with all of it, and a mirror of that.
     pub fn cloned(&self) -> Result<Clone, Trouble> {
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let clone = Clone { folder };
         ran(Command::new("git").args(["init", "--quiet", "--bare"]).arg(clone.origin()))?;
         clone.commit(&self.files())?;
@@ -99,7 +100,7 @@ pub fn loader() -> Result<Loader, Trouble> {
 
 /// A bare repository and a mirror of it, in a temporary folder.
 pub struct Clone {
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Clone {

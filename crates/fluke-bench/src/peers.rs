@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{ran, said};
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::machine::Taken;
 use crate::row::{Bench, Trouble, seconds};
 use crate::stage::{Cores, Stage, shell_task};
@@ -261,7 +261,7 @@ impl Peer {
         if work == Work::Service {
             return Err(by_the_bed());
         }
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let definition = self.prepare(work, folder.path())?;
         let file = folder.path().join("file");
         let mut command = (self.command)(&program, &definition, folder.path());

@@ -16,9 +16,10 @@ use fluke_bed::{Repository, Server, ServerOptions, TOKEN};
 use fluke_model::api;
 use fluke_model::status::Status;
 
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Trouble};
 pub use feed::Feed;
+use tempfile::TempDir;
 
 /// Longer than anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,7 +55,7 @@ pub struct Stage {
     server: Server,
     repository: Repository,
     program: PathBuf,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Stage {
@@ -66,7 +67,7 @@ impl Stage {
     /// The same, with a server of another kind.
     pub fn start_with(bench: &Bench, options: ServerOptions) -> Result<Self, Trouble> {
         let made = |error| Trouble::failed("make a place for a server", error);
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let repository = Repository::new(folder.path().join("repository"));
         repository.commit("begin", &[("README.md", "what hosts should be\n")]);
         std::fs::create_dir(folder.path().join("root")).map_err(made)?;

@@ -3,7 +3,6 @@
 mod certificates;
 mod greeting;
 mod hall;
-mod measure;
 mod order;
 mod stopping;
 mod strangers;

@@ -237,7 +237,11 @@ impl Lane {
         if desired.wanted.is_empty() && !watch::is_there(&self.config.socket) {
             // Nothing is wanted, and nothing can be there.
             self.has_containers = false;
-            self.go_quiet();
+            if self.node_type == NodeType::Worker {
+                self.go_quiet();
+            } else {
+                self.lead_to_others().await;
+            }
             return self.stay_quiet(idle).await;
         }
         let cause = self.cause(wake, news);
@@ -265,6 +269,14 @@ impl Lane {
         self.look_at = None;
         self.jobs.give_up_but(|_| false);
         self.rounds = Rounds::default();
+    }
+
+    /// A proxy needs no Podman: what it leads to is elsewhere.
+    async fn lead_to_others(&mut self) {
+        self.settle_sections(None).await;
+        self.say_how_sections_are().await;
+        self.keep_tables();
+        self.looked = Some(Instant::now());
     }
 
     /// Says once that nothing is here, if somebody may think otherwise.

@@ -41,7 +41,7 @@ fn the_first_round_counts_only_if_it_is_the_only_one() {
 
 #[test]
 fn every_peer_has_a_definition_for_every_work() {
-    let folder = Folder::new().expect("a folder");
+    let folder = folder().expect("a folder");
     for (number, peer) in PEERS.iter().enumerate() {
         for (at, work) in [Work::Checks(3), Work::File].into_iter().enumerate() {
             let root = folder.path().join(format!("{number}-{at}"));

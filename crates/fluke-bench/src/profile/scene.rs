@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::command::ran;
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Trouble};
 use crate::stage::{Cores, Stage, shell_task};
 
@@ -51,7 +51,7 @@ impl Scene {
 
     /// Plays it. `bench` has programs that kept their symbols.
     pub fn profile(self, bench: &Bench) -> Result<Profile, Trouble> {
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let file = folder.path().join("profile");
         match self {
             Self::Compile => {

@@ -56,7 +56,7 @@ fn what_was_not_measured_again_stays_as_it_was_and_rows_keep_their_order() {
 
 #[test]
 fn a_record_is_the_same_after_it_was_kept() {
-    let folder = crate::folder::Folder::new().expect("a folder");
+    let folder = crate::folder::folder().expect("a folder");
     let path = folder.path().join("record.json");
     let record = record(vec![row("a", Outcome::Figures(vec![figure("fast", 1.0)]))]);
     record.write(&path).expect("it is written");

@@ -6,7 +6,7 @@ use fluke_model::snapshot::Compiler;
 use crate::command::ran;
 use crate::estate::{Clone, Estate, HOSTS, Opened, hosts, loader};
 use crate::figure::{Figure, Target, Unit};
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Row, Trouble, Turn, figures, seconds};
 
 pub(super) const ROW: Row = Row {
@@ -27,7 +27,7 @@ const TASK: usize = 1234;
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let estate = Estate::new(10_000);
     let clone = estate.cloned()?;
-    let other = Folder::new()?;
+    let other = folder()?;
     let git = |arguments: &[&str]| {
         ran(std::process::Command::new("git").arg("-C").arg(other.path()).args(arguments))
     };

@@ -13,8 +13,9 @@ use tokio::runtime::Runtime;
 
 use crate::figure::{Figure, Unit};
 use crate::floor::work::event;
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Row, Trouble, Turn, figures};
+use tempfile::TempDir;
 
 pub(super) const ROW: Row = Row {
     id: "events",
@@ -116,12 +117,12 @@ async fn mget(mut redis: MultiplexedConnection, events: &[Arc<Event>]) -> Result
 /// A Redis of our own, that keeps nothing on disk and listens on a socket alone.
 struct Redis {
     process: Child,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Redis {
     fn start() -> Result<Self, Trouble> {
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let process = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--daemonize", "no", "--unixsocket"])
             .arg(folder.path().join("socket"))

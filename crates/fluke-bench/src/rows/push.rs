@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::command::ran;
 use crate::figure::{Figure, Target, Unit};
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Row, Trouble, Turn, figures, seconds};
 use crate::stage::{Cores, Stage, shell_task};
+use tempfile::TempDir;
 
 pub(super) const ROW: Row = Row {
     id: "push",
@@ -68,13 +69,13 @@ fn until_there(file: &Path, start: Instant) -> Result<f64, Trouble> {
 
 /// A bare mirror that does nothing but follow.
 struct Mirror {
-    folder: Folder,
+    folder: TempDir,
     origin: String,
 }
 
 impl Mirror {
     fn new(stage: &Stage) -> Result<Self, Trouble> {
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let origin = stage.repository().path().display().to_string();
         let mirror = Self { folder, origin };
         mirror.git(&["init", "--quiet", "--bare"])?;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::command::ran;
 use crate::figure::{Figure, Target, Unit};
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::{Bench, Row, Trouble, Turn, figures, seconds};
 
 pub(super) const SIZE: Row = Row {
@@ -34,7 +34,7 @@ fn size(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
 }
 
 fn build(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
-    let folder = Folder::new()?;
+    let folder = folder()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args([

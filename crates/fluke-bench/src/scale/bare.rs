@@ -32,8 +32,9 @@ use tonic::codegen::http::{self, Uri};
 use tonic::transport::Endpoint;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::folder::Folder;
+use crate::folder::folder;
 use crate::row::Trouble;
+use tempfile::TempDir;
 
 /// What is sent to everybody at once, in bytes.
 const MESSAGE: usize = 200;
@@ -48,14 +49,14 @@ pub struct BareServer {
     answers: BufReader<ChildStdout>,
     /// Where it listens.
     pub address: SocketAddr,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl BareServer {
     /// Starts it on a port of its own.
     pub fn start(own: &Path) -> Result<Self, Trouble> {
         let failed = |error: &dyn std::fmt::Display| Trouble::failed("start bare streams", error);
-        let folder = Folder::new()?;
+        let folder = folder()?;
         let certified = rcgen::generate_simple_self_signed(["localhost".to_string()]);
         let certified = certified.map_err(|error| failed(&error))?;
         let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));

@@ -4,7 +4,6 @@ mod api;
 mod intrusion;
 mod limits;
 mod lists;
-mod measure;
 mod metrics;
 mod pages;
 mod resume;

@@ -1,4 +1,3 @@
-mod latency;
 mod remotes;
 
 use fluke_manifest::DEFAULT_GLOB;
