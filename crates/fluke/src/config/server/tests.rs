@@ -305,7 +305,7 @@ fn an_agents_mistakes_are_told_too() {
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\ncontainers {\nsocket = \"podman.sock\"\n}",
-            "5:10: `socket`: it is not an absolute path",
+            "5:10: `socket`: it is not an absolute path; let it begin with `/`",
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\nemail = \"ops\"\n}\n}",
