@@ -99,7 +99,10 @@ impl Stage {
             [("edge-01", 1), ("app-01", 2), ("app-02", 1), ("app-03", 1), ("app-04", 1)]
         {
             let what = format!("{name} knows its services");
-            let knows = |fleet: &Fleet| fleet.agent(name).services().len() == count;
+            let knows = |fleet: &Fleet| {
+                let known = fleet.server().registry.agent(name);
+                known.is_some_and(|known| known.service_details.len() == count)
+            };
             stage.fleet.until(&what, knows).await;
             stage.runs(name, Vec::new()).await;
         }
