@@ -182,11 +182,15 @@ fn status(host: &HostView, phase: Phase, health: Health, now: Instant) -> Status
     status_of(phase, health)
 }
 
-/// The worst of those that can be asked: one host that is away must not hide what failed on others.
+/// The worst of those that can be asked: neither a host that is away nor what is under way must hide
+/// what failed on others.
 fn sum(deployments: &[DeploymentView], waits: bool) -> Status {
     let all = || deployments.iter().map(|it| it.status);
     if !deployments.is_empty() && all().all(|status| status == Status::Offline) {
         return Status::Offline;
+    }
+    if all().any(|status| status == Status::Failed) {
+        return Status::Failed;
     }
     let waits = waits.then_some(Status::Drifted);
     Status::of(all().filter(|status| *status != Status::Offline).chain(waits))

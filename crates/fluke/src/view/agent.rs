@@ -109,9 +109,14 @@ fn wrong(detail: &AgentDetail) -> String {
         .map(|task| task.name.as_str());
     let names: Vec<&str> = tasks.chain(services::wrong(detail)).collect();
     let total = holdings(detail);
-    match names.len() {
-        0 => format!("- {total}"),
-        _ => format!("- {}, {} of {total}", some(&names), names.len()),
+    let broken = services::broken(detail);
+    match (names.len(), broken.is_empty()) {
+        (0, true) => format!("- {total}"),
+        (0, false) => format!("- {}", some(&broken)),
+        (number, true) => format!("- {}, {number} of {total}", some(&names)),
+        (number, false) => {
+            format!("- {}, {number} of {total}, and {}", some(&names), some(&broken))
+        }
     }
 }
 

@@ -141,11 +141,15 @@ impl Stage {
     /// A certificate waits for somebody, a backup fails, a host is away.
     pub async fn troubled() -> Self {
         let stage = Self::calm().await;
-        stage.certificate_expires("web-02").await;
-        stage.backup_fails("db-02").await;
-        stage.swarm.leave("web-04").await.expect("it leaves");
-        stage.has("web-04", Status::Offline).await;
+        stage.gets_into_trouble().await;
         stage
+    }
+
+    pub async fn gets_into_trouble(&self) {
+        self.certificate_expires("web-02").await;
+        self.backup_fails("db-02").await;
+        self.swarm.leave("web-04").await.expect("it leaves");
+        self.has("web-04", Status::Offline).await;
     }
 
     pub async fn certificate_expires(&self, host: &str) {

@@ -311,12 +311,6 @@ impl AgentView {
         tasks.map(|task| task.name.to_string()).collect()
     }
 
-    /// The names of its services.
-    pub fn services(&self) -> Vec<String> {
-        let services = self.detail.iter().flat_map(|detail| &detail.service_details);
-        services.map(|service| service.name.to_string()).collect()
-    }
-
     /// How one step stands: `task/kind.name`.
     pub fn step(&self, place: &str) -> StepStatus {
         self.find(place).map_or(StepStatus::Unknown, |step| step.status)

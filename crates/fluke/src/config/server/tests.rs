@@ -305,11 +305,11 @@ fn an_agents_mistakes_are_told_too() {
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\ncontainers {\nsocket = \"podman.sock\"\n}",
-            "5:10: `socket`: it is not an absolute path",
+            "5:10: `socket`: it is not an absolute path; let it begin with `/`",
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\nemail = \"ops\"\n}\n}",
-            "6:9: `email`: it is not an address for mail",
+            "6:9: `email`: it is not an address for mail; write it like \"ops@example.com\"",
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\n}\n}",

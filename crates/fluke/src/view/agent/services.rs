@@ -9,11 +9,15 @@ use crate::sanitise;
 use crate::table::{Column, Table};
 use crate::view::{fleet, service};
 
-/// The names of those that are not as they should be, and of what they need.
+/// The names of those that are not as they should be.
 pub(super) fn wrong(detail: &AgentDetail) -> impl Iterator<Item = &str> {
     let services = detail.service_details.iter().filter(|service| is_wrong(service.status));
-    let parts = detail.network.iter().filter(|part| part.problem.is_some());
-    services.map(|service| service.name.as_str()).chain(parts.map(part_name))
+    services.map(|service| service.name.as_str())
+}
+
+/// What they need that is not as it should be.
+pub(super) fn broken(detail: &AgentDetail) -> Vec<&str> {
+    detail.network.iter().filter(|part| part.problem.is_some()).map(part_name).collect()
 }
 
 fn is_wrong(status: Status) -> bool {
