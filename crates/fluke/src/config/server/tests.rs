@@ -313,11 +313,11 @@ fn an_agents_mistakes_are_told_too() {
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\n}\n}",
-            "5:1: `acme` needs the attribute `email`",
+            "5:1: an `acme` block needs the attribute `email`; add `email = …`: a string",
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\ncertificate {\ncert_file = \"/c\"\n}\n}",
-            "5:1: `certificate` needs the attribute `key_file`",
+            "5:1: a `certificate` block needs the attribute `key_file`; add `key_file = …`: a string",
         ),
     ] {
         assert_eq!(problems(&format!("agent {{\n{lines}\n}}\n")), [told], "{lines}");
