@@ -69,6 +69,19 @@ impl Stage {
         assert_eq!(self.proxy.check(routes).await.expect("it can be told"), None);
     }
 
+    /// The same where somebody wrote to the files a moment ago: Traefik may still be at that.
+    pub(super) async fn recovers(&mut self, routes: &Routes) {
+        let recovered = async {
+            loop {
+                self.proxy.apply(routes).await.expect("it can be done");
+                if self.proxy.check(routes).await.expect("it can be told").is_none() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(LONG, recovered).await.expect("what was wanted is so in the end");
+    }
+
     /// What differs; something must.
     pub(super) async fn drift(&mut self, routes: &Routes) -> String {
         self.proxy.check(routes).await.expect("it can be told").expect("something differs")
