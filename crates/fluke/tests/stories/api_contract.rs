@@ -85,6 +85,8 @@ async fn schemathesis(fleet: &Fleet, arguments: &[&str]) -> Option<Told> {
     command.args(["--no-color", "--generation-database", "none"]);
     // One at a time: threads are more than Python 3.11 takes when it parses itself.
     command.args(["--workers", "1"]);
+    // Wrong tokens wait for their answers, up to ten seconds.
+    command.args(["--request-timeout", "60"]);
     // A stream has no end, and what makes up requests waits for one.
     command.args(["--exclude-path", "/api/v1/stream"]);
     command.args(arguments).current_dir(&folder).kill_on_drop(true);
