@@ -77,6 +77,10 @@ mod tests {
         daemons_parent.wait().expect("ours");
         let mut left = command(&mark, "sleep 60; true");
         let mut others = command(other, "sleep 60; true");
+        // A process that was started a moment ago has no environment yet.
+        while commands(&mark).is_empty() {
+            sleep(LOOK).await;
+        }
 
         assert_eq!(end(&mark).await, 1);
         assert_eq!(left.wait().expect("ours").signal(), Some(Signal::SIGKILL as i32));
