@@ -1,6 +1,6 @@
 //! Services as they look from outside: API types made from the book, and nothing decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
@@ -58,10 +58,10 @@ fn view(
             None => missing(agent, host, *id, *replica, service, now),
         })
         .collect();
-    let counts = count(service, &deployments);
     let all = running.get(&service.name).into_iter().flatten();
     let others = all.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
     deployments.extend(others.map(|(agent, host, it)| deployment(agent, host, it, now)));
+    let counts = count(service, &deployments[..wanted.len()], &deployments);
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let waiting = waiting(service, &deployments);
     let addresses = book.directory().names.table().0.get(&service.name);
@@ -196,14 +196,22 @@ fn sum(deployments: &[DeploymentView], waits: bool) -> Status {
     Status::of(all().filter(|status| *status != Status::Offline).chain(waits))
 }
 
-fn count(service: &Service, wanted: &[DeploymentView]) -> ReplicaCounts {
+fn count(service: &Service, wanted: &[DeploymentView], all: &[DeploymentView]) -> ReplicaCounts {
     let count = |is: fn(&DeploymentView) -> bool| wanted.iter().filter(|it| is(it)).count() as u32;
     ReplicaCounts {
         wanted: service.replicas.unwrap_or(wanted.len() as u32),
         running: count(|it| it.phase == Phase::Running && it.status != Status::Offline),
-        serving: count(|it| it.serves && it.status != Status::Offline),
+        serving: served(all),
         failed: count(|it| it.status == Status::Failed),
     }
+}
+
+/// How many replicas serve, in whatever version: while a new one does not work out, the old one
+/// goes on.
+fn served(deployments: &[DeploymentView]) -> u32 {
+    let serving = deployments.iter().filter(|it| it.serves && it.status != Status::Offline);
+    let place = |it: &DeploymentView| (it.replica, it.replica.is_none().then(|| it.agent.clone()));
+    serving.map(place).collect::<BTreeSet<_>>().len() as u32
 }
 
 /// What no replica can say of itself, since there is none.

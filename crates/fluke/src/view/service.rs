@@ -93,7 +93,10 @@ pub fn describe(service: &ServiceView, style: Style) -> String {
     }
     let mut deployments: Vec<&DeploymentView> = service.deployments.iter().collect();
     deployments.sort_by_key(|it| fleet::urgency(it.status));
-    let wrong = deployments.iter().filter(|it| it.status != Status::InSync);
+    // What goes is no problem of its own: it goes, or it serves until what follows it does.
+    let is_wrong =
+        |it: &&&DeploymentView| it.status != Status::InSync && it.phase != Phase::Retiring;
+    let wrong = deployments.iter().filter(is_wrong);
     wrong.take(PROBLEMS).for_each(|it| tell_problem(&mut report, service, it));
     tell_replicas(&mut report, &deployments);
     tell_ways(&mut report, service);
@@ -197,7 +200,10 @@ fn tell_replicas(report: &mut Report, deployments: &[&DeploymentView]) {
             it.replica.map_or("-".into(), |number| number.to_string()).into(),
             it.agent.as_str().into(),
             fleet::status(it.status),
-            state(it.phase, it.health).into(),
+            match (it.phase, it.serves) {
+                (Phase::Retiring, true) => "retiring, serves".into(),
+                _ => state(it.phase, it.health).into(),
+            },
             it.address.map_or("-".into(), |address| address.to_string()).into(),
             sanitise::line(&it.image).into(),
             sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),

@@ -97,6 +97,22 @@ fn what_goes_is_listed_and_not_counted() {
 }
 
 #[test]
+fn what_the_old_version_serves_is_served_while_the_new_one_fails() {
+    let mut lab = Lab::new(None);
+    lab.joins("a", NodeType::Worker);
+    let new = lab.wanted("a", Replica::Own);
+    let new = DeploymentReport { phase: Phase::Failed, serves: false, ..new };
+    let old = deployment("web", Replica::Own, [10, 200, 1, 9]);
+    let old = DeploymentReport { phase: Phase::Retiring, ..old };
+    lab.runs("a", vec![new, old.clone()]);
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.serving, seen.counts.failed), (Status::Failed, 1, 1));
+
+    lab.runs("a", vec![lab.wanted("a", Replica::Own), old]);
+    assert_eq!(lab.seen().counts.serving, 1, "two versions of one replica are one replica");
+}
+
+#[test]
 fn a_host_that_is_away_does_not_hide_what_failed_on_others() {
     let mut lab = Lab::new(None);
     for host in ["a", "b"] {
