@@ -16,6 +16,7 @@ mod lane;
 pub mod mesh;
 pub mod names;
 pub mod observe;
+mod plain;
 pub mod plan;
 pub mod podman;
 pub mod routes;

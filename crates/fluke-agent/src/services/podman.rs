@@ -9,12 +9,13 @@ mod events;
 mod pull;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::plain;
 
 pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet, Store};
 pub use create::{Made, create_body};
@@ -91,10 +92,8 @@ pub struct Podman {
 impl Podman {
     /// At this socket, which need not be there yet.
     pub fn at(socket: &Path) -> Result<Self, PodmanError> {
-        let builder = reqwest::Client::builder().no_proxy().unix_socket(socket);
         // No more than one can have died unnoticed: the next try after it is on a fresh one.
-        let builder = builder.pool_max_idle_per_host(1);
-        let http = builder.tls_backend_preconfigured(no_tls()).build();
+        let http = plain::client().unix_socket(socket).pool_max_idle_per_host(1).build();
         let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
     }
@@ -295,16 +294,6 @@ impl Podman {
 /// seconds, also at the moment somebody does; the next connection starts it again.
 fn is_hung_up(error: &reqwest::Error) -> bool {
     error.is_request() && !error.is_timeout() && !error.is_connect()
-}
-
-/// Nobody speaks TLS over a socket of one's own host; a client wants to know how all the same.
-fn no_tls() -> rustls::ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider knows them")
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
 }
 
 const NOTHING: Option<&()> = None;

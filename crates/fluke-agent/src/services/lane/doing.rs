@@ -32,6 +32,11 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
+    /// Whether what was to be changed is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Podman(error) if error.is_not_found())
+    }
+
     /// Whether the address that a container was to have is taken, in Podman's words.
     pub fn is_address_taken(&self) -> bool {
         matches!(self, Self::Podman(PodmanError::Refused { why, .. })

@@ -233,7 +233,7 @@ impl Lane {
             Ok(container) => Some(Made { change, container, began }),
             Err(error) => {
                 self.learn_from(&error, &change);
-                self.failed(&change, told(&error), began, account).await;
+                self.failed(&change, &error, began, account).await;
                 None
             }
         }
@@ -270,15 +270,21 @@ impl Lane {
     }
 
     /// A change that failed is left alone for a while, and holds up nothing else.
-    async fn failed(&mut self, change: &Change, why: String, began: Instant, account: &Account) {
-        let now = Instant::now();
+    async fn failed(
+        &mut self,
+        change: &Change,
+        error: &ChangeError,
+        began: Instant,
+        account: &Account,
+    ) {
+        let (now, why) = (Instant::now(), told(error));
         tracing::warn!(why, "a change failed");
         match change {
             Change::Deploy { deployment, .. } => {
                 self.deployments.failed(deployment.id, why.clone(), now);
             }
             // Somebody removed it in this moment: the next look tells.
-            Change::Start { .. } if why.contains("no such container") => {}
+            Change::Start { .. } if error.is_not_found() => {}
             Change::Start { container, origin, .. } => match origin.deployment {
                 Some(id) => self.deployments.failed(id, why.clone(), now),
                 None => self.containers.failed(container.clone(), why.clone(), now),

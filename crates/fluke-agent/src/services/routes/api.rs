@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::compile::Gate;
 use super::loaded::Loaded;
+use crate::services::plain;
 
 /// It answers from memory.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -42,13 +43,9 @@ pub struct Api {
 }
 
 impl Api {
-    /// One that asks no proxy on its way.
+    /// One that asks nobody yet.
     pub fn new() -> Result<Self, reqwest::Error> {
-        // A client is made with TLS, also for one who has no use for it; somebody may have said
-        // with which.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(LIMIT);
-        Ok(Self { http: http.build()? })
+        Ok(Self { http: plain::client().timeout(LIMIT).build()? })
     }
 
     /// What is loaded.

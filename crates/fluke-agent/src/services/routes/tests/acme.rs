@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::super::Acme;
 use super::stage::*;
-use super::tls::connect;
+use super::tls::{connect, trusting};
 
 const DOMAIN: &str = "shop.example.com";
 
@@ -119,8 +119,8 @@ async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {
     let log = std::fs::File::create(folder.join("pebble.out")).expect("room");
     command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
     let process = command.kill_on_drop(true).spawn().expect("started");
-    let root = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).expect("PEM");
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
+    let client = reqwest::Client::builder().no_proxy();
+    let client = client.tls_backend_preconfigured(trusting(made.cert.der()));
     Pebble {
         _process: process,
         _names: names,

@@ -16,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::super::{Network, Proxy, RoutesError, Settings};
 use super::foreman::Foreman;
+use crate::services::plain;
 
 pub(super) const WEB: u16 = 18080;
 pub(super) const SECURE: u16 = 18443;
@@ -129,8 +130,7 @@ fn own_address() -> Ipv4Addr {
 }
 
 pub(super) fn client() -> reqwest::Client {
-    let builder = reqwest::Client::builder().no_proxy().tls_certs_only([]);
-    let builder = builder.redirect(reqwest::redirect::Policy::none()).timeout(LONG);
+    let builder = plain::client().redirect(reqwest::redirect::Policy::none()).timeout(LONG);
     builder.build().expect("a client")
 }
 

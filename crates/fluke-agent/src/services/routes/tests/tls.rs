@@ -18,6 +18,16 @@ fn made(domain: &str) -> Made {
     rcgen::generate_simple_self_signed([domain.to_owned()]).expect("a certificate")
 }
 
+/// Trusts one certificate, and nothing else.
+pub(super) fn trusting(certificate: &CertificateDer<'static>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    config.expect("versions").with_root_certificates(roots).with_no_client_auth()
+}
+
 /// A connection to `domain` at a port of the proxy, if the certificate is one that is trusted.
 pub(super) async fn connect(
     stage: &Stage,
@@ -25,12 +35,7 @@ pub(super) async fn connect(
     domain: &str,
     trusted: &CertificateDer<'static>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.clone()).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let config = trusting(trusted);
     let name = ServerName::try_from(domain.to_owned()).expect("a name");
     let stream = TcpStream::connect(stage.at(port)).await?;
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
