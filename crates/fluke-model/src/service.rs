@@ -1,6 +1,6 @@
 //! Services: containers on the hosts that a selector matches, and how they are reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -40,6 +40,16 @@ pub struct Service {
     pub ports: Vec<Port>,
     /// Where it is defined.
     pub defined: Location,
+}
+
+impl Service {
+    /// Where its containers accept connections; sorted. Packets are accepted without a word.
+    fn listens(&self) -> Vec<u16> {
+        let connects = |port: &&Port| !matches!(port.traffic, Traffic::Udp { .. });
+        let ports: BTreeSet<u16> =
+            self.ports.iter().filter(connects).map(|port| port.container).collect();
+        ports.into_iter().collect()
+    }
 }
 
 /// What one container is made from: all of it, and nothing else, is its identity.
@@ -174,11 +184,14 @@ pub struct SnapshotService {
     pub name: ServiceName,
     /// The service's own, or the server's default.
     pub policy: Policy,
-    /// What runs. How it is reached is for the directory: nothing that a host runs depends on it.
+    /// What runs. Who is led to it is for the directory: nothing that a host runs depends on it.
     /// None where this version does not understand all of it: then nothing of it is touched.
     pub container: Option<ContainerSpec>,
     /// Which of its replicas are this host's; sorted, never empty.
     pub replicas: Vec<Replica>,
+    /// Where each accepts connections, once it is ready; sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listens: Vec<u16>,
 }
 
 impl SnapshotService {
@@ -189,6 +202,7 @@ impl SnapshotService {
             policy: service.policy.unwrap_or(default_policy),
             container: Some(service.container.clone()),
             replicas,
+            listens: service.listens(),
         }
     }
 

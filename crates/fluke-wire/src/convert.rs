@@ -34,6 +34,8 @@ pub(crate) const MAX_ENDPOINTS: usize = 16;
 pub(crate) const MAX_WORDS: usize = 1000;
 /// The most variables of a container.
 pub(crate) const MAX_ENV: usize = 1000;
+/// The most ports there are.
+pub(crate) const MAX_PORTS: usize = 65_535;
 /// The most volumes of a container.
 pub(crate) const MAX_VOLUMES: usize = 64;
 /// Bytes of a path or a command.

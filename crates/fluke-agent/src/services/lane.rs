@@ -7,6 +7,7 @@
 
 mod desired;
 mod doing;
+mod doors;
 mod jobs;
 mod lives;
 mod look;
@@ -41,6 +42,7 @@ use super::{Clock, ServicesConfig};
 use crate::host::environment::Environment;
 use crate::state::Held;
 use desired::Desired;
+use doors::Doors;
 use jobs::{Done, Jobs};
 use lives::Lives;
 use look::Known;
@@ -112,6 +114,7 @@ pub struct Lane {
     lives: Lives,
     jobs: Jobs,
     rounds: Rounds,
+    doors: Doors,
     watch: Option<Watch>,
     sections: Option<Sections>,
 
@@ -194,6 +197,7 @@ impl Lane {
             known: Known::default(),
             lives: Lives::default(),
             rounds: Rounds::default(),
+            doors: Doors::default(),
             watch: None,
             sections: None,
             said: Said::default(),
@@ -269,6 +273,7 @@ impl Lane {
         self.look_at = None;
         self.jobs.give_up_but(|_| false);
         self.rounds = Rounds::default();
+        self.doors = Doors::default();
     }
 
     /// A proxy needs no Podman: what it leads to is elsewhere.
@@ -292,15 +297,12 @@ impl Lane {
     /// Waits for the next reason to look. Cancel-safe, as all of its parts are.
     async fn wait(&mut self) -> Wake {
         loop {
-            let now = Instant::now();
-            for question in self.rounds.due(now) {
-                self.jobs.ask(question);
-            }
+            self.ask_around();
             let safety = self.looked.map(|looked| looked + SAFETY);
             let retry = self.sections.as_ref().and_then(Sections::look_at);
             let settle = self.settling.as_ref().map(|settling| settling.until);
             let due = [self.look_at, retry, settle].into_iter().flatten().min();
-            let ask = self.rounds.next();
+            let ask = [self.rounds.next(), self.doors.next()].into_iter().flatten().min();
             let Self { inbox, jobs, watch, lives, sections, .. } = self;
             let done = tokio::select! {
                 biased;
@@ -316,6 +318,17 @@ impl Lane {
             if self.ended(done) {
                 return Wake::Job;
             }
+        }
+    }
+
+    /// Asks containers how they feel, and whether they listen, where that is due.
+    fn ask_around(&mut self) {
+        let now = Instant::now();
+        for question in self.rounds.due(now) {
+            self.jobs.ask(question);
+        }
+        for knock in self.doors.due(now) {
+            self.jobs.knock(knock);
         }
     }
 
@@ -339,6 +352,7 @@ impl Lane {
                 true
             }
             Done::Asked { container, well } => self.rounds.answered(&container, well, now),
+            Done::Knocked { knock, silent_at } => self.doors.answered(&knock, silent_at, now),
         }
     }
 

@@ -48,6 +48,8 @@ pub fn container(
         address: details.and_then(|details| address(details, network)),
         digest: details.and_then(|details| details.image_digest.clone()),
         started: started(listed, now),
+        process: (listed.pid > 0).then_some(listed.pid),
+        silent_at: None,
         in_network: listed.networks.iter().flatten().any(|name| name == network),
     }
 }

@@ -36,6 +36,8 @@ pub struct Deployment {
     pub policy: Policy,
     /// What it is made from.
     pub spec: Arc<ContainerSpec>,
+    /// Where it accepts connections, once it is ready.
+    pub listens: Vec<u16>,
 }
 
 /// A container that is on this host.
@@ -63,6 +65,10 @@ pub struct Container {
     pub digest: Option<String>,
     /// When it last started.
     pub started: Option<Instant>,
+    /// Its first process, while it runs: another one in each of its lives.
+    pub process: Option<i32>,
+    /// A port at which it should accept connections, and was not found to in this life.
+    pub silent_at: Option<u16>,
     /// Whether it is in the network of services, whoever's it is.
     pub in_network: bool,
 }

@@ -37,9 +37,13 @@ fn whatever_runs_differently_is_another_deployment() {
     assert_ne!(base, id("api", "web:1", Replica::Own, "a"));
 }
 
-#[test]
-fn how_a_service_is_reached_is_not_part_of_what_hosts_run() {
-    let service = |domain: &str| Service {
+fn with_ports(ports: &[(&str, u16, Traffic)]) -> SnapshotService {
+    let port = |(name, container, traffic): &(&str, u16, Traffic)| Port {
+        name: PortName::new(*name).expect("a name"),
+        container: *container,
+        traffic: traffic.clone(),
+    };
+    let service = Service {
         name: ServiceName::new("web").expect("a name"),
         description: None,
         policy: None,
@@ -47,14 +51,33 @@ fn how_a_service_is_reached_is_not_part_of_what_hosts_run() {
         replicas: None,
         reschedule_after: RESCHEDULE_AFTER,
         container: container("web:1"),
-        ports: vec![Port {
-            name: PortName::new("http").expect("a name"),
-            container: 80,
-            traffic: Traffic::Http { domain: Some(domain.into()) },
-        }],
+        ports: ports.iter().map(port).collect(),
         defined: Location { file: "web.fluke.hcl".into(), line: 1 },
     };
-    let resolved =
-        |domain| SnapshotService::new(&service(domain), Policy::Remediate, vec![Replica::Own]);
-    assert_eq!(resolved("a.example").hash(), resolved("b.example").hash());
+    SnapshotService::new(&service, Policy::Remediate, vec![Replica::Own])
+}
+
+#[test]
+fn who_is_led_to_a_service_is_not_part_of_what_hosts_run() {
+    let at =
+        |domain: &str| with_ports(&[("http", 80, Traffic::Http { domain: Some(domain.into()) })]);
+    assert_eq!(at("a.example").hash(), at("b.example").hash());
+}
+
+#[test]
+fn hosts_know_where_connections_are_accepted() {
+    let (http, tcp) =
+        (Traffic::Http { domain: None }, Traffic::Tcp { external: None, domain: None });
+    let udp = Traffic::Udp { external: Some(7777) };
+    let service = with_ports(&[
+        ("web", 8080, http.clone()),
+        ("game", 7777, udp),
+        ("db", 5432, tcp),
+        ("again", 8080, http),
+    ]);
+    assert_eq!(service.listens, [5432, 8080]);
+    assert_ne!(service.hash(), with_ports(&[]).hash());
+    let host = AgentName::new("a").expect("a name");
+    let id = |service: &SnapshotService| service.deployments(&host).map(|(_, id)| id).last();
+    assert_eq!(id(&service), id(&with_ports(&[])), "another port needs no other container");
 }

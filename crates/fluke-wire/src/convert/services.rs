@@ -13,7 +13,9 @@ use fluke_model::service::{
 
 use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
 use super::text::{at_most, bounded, clip, line};
-use super::{MAX_ENV, MAX_IMAGE, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES, MAX_WORDS};
+use super::{
+    MAX_ENV, MAX_IMAGE, MAX_PORTS, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES, MAX_WORDS,
+};
 use crate::error::WireError;
 use crate::proto;
 
@@ -24,6 +26,7 @@ pub(super) fn service_to_proto(service: &SnapshotService, hash: Hash256) -> prot
         policy: policy_to_proto(service.policy),
         container: service.container.as_ref().map(container_to_proto),
         replicas: service.replicas.iter().map(|replica| replica_to_proto(*replica)).collect(),
+        listens: service.listens.iter().copied().map(u32::from).collect(),
     }
 }
 
@@ -38,6 +41,7 @@ pub(super) fn service_from_proto(
         return Err(WireError::invalid("replicas", "are missing; a host has at least one"));
     }
     let replicas = at_most("replicas", wire.replicas, MAX_REPLICAS)?;
+    let listens = at_most("listens", wire.listens, MAX_PORTS)?;
     let container = container_from_proto(required("container", wire.container)?);
     let container = container.map_err(|error| error.within("container"))?;
     let mut service = SnapshotService {
@@ -45,6 +49,7 @@ pub(super) fn service_from_proto(
         policy: policy.unwrap_or(Policy::AlertOnly),
         container: Some(container),
         replicas: replicas.into_iter().map(replica_from_proto).collect(),
+        listens: listens.into_iter().map(|it| port("listens", it)).collect::<Result<_, _>>()?,
     };
     if service.hash() != announced {
         service.container = None;

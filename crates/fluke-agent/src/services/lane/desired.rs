@@ -36,8 +36,14 @@ impl Desired {
             let (spec, expanded) = (Arc::new(container.clone()), expand(container, environment));
             for (replica, id) in service.deployments(host) {
                 env.insert(id, expanded.clone());
-                let (service, policy) = (service.name.clone(), service.policy);
-                wanted.push(Deployment { id, service, replica, policy, spec: spec.clone() });
+                wanted.push(Deployment {
+                    id,
+                    service: service.name.clone(),
+                    replica,
+                    policy: service.policy,
+                    spec: spec.clone(),
+                    listens: service.listens.clone(),
+                });
             }
         }
         Self { held, wanted, not_understood, env }

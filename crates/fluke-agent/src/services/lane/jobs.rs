@@ -5,10 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
+use super::doors::Knock;
 use super::rounds::Question;
 use crate::services::podman::{Podman, Progress};
 
@@ -26,6 +29,8 @@ const LONGEST_NOTE: usize = 200;
 pub const GRACE: Duration = Duration::from_secs(10);
 /// On top of what a question of health may take, for Podman itself.
 const OVERHEAD: Duration = Duration::from_secs(2);
+/// A container is on this host: it answers at once, or does not.
+const LONGEST_KNOCK: Duration = Duration::from_secs(1);
 
 /// Something that came to its end.
 #[derive(Debug)]
@@ -50,6 +55,13 @@ pub enum Done {
         container: String,
         /// Whether it is well; none where it did not say.
         well: Option<bool>,
+    },
+    /// It was tried whether a container listens.
+    Knocked {
+        /// Which.
+        knock: Knock,
+        /// The first port at which it does not.
+        silent_at: Option<u16>,
     },
     /// An image is on its way.
     Note,
@@ -137,6 +149,19 @@ impl Jobs {
         });
     }
 
+    /// Tries whether a container listens.
+    pub fn knock(&mut self, knock: Knock) {
+        self.running.spawn(async move {
+            let silent_at = first_silent(&knock).await;
+            Done::Knocked { knock, silent_at }
+        });
+    }
+
+    /// What came to its end already.
+    pub fn try_next(&mut self) -> Option<Done> {
+        self.next().now_or_never()
+    }
+
     /// What came to its end. Cancel-safe.
     pub async fn next(&mut self) -> Done {
         loop {
@@ -164,10 +189,20 @@ impl Jobs {
         match &done {
             Done::Pulled { image, .. } => drop(self.pulls.remove(image)),
             Done::Stopped { container, .. } => drop(self.stopping.remove(container)),
-            Done::Asked { .. } | Done::Note => {}
+            Done::Asked { .. } | Done::Knocked { .. } | Done::Note => {}
         }
         done
     }
+}
+
+async fn first_silent(knock: &Knock) -> Option<u16> {
+    for port in &knock.ports {
+        let connect = TcpStream::connect((knock.address, *port));
+        if !timeout(LONGEST_KNOCK, connect).await.is_ok_and(|tried| tried.is_ok()) {
+            return Some(*port);
+        }
+    }
+    None
 }
 
 async fn pull(podman: Podman, image: String, notes: mpsc::Sender<(String, String)>) -> Done {

@@ -42,6 +42,7 @@ impl Lane {
         let mut made = None;
         let leaving = loop {
             let account = account(&processing);
+            self.catch_up();
             let seen = self.look(&desired, &account).await;
             self.verify(made.take(), seen.as_ref(), &account).await;
             let plan = match seen {
@@ -53,6 +54,7 @@ impl Lane {
                     break processing.give_up();
                 }
             };
+            self.ask_around();
             self.say_how_containers_are().await;
             self.settle_sections(Some(&account)).await;
             self.answer_who_asked(&plan).await;
@@ -67,6 +69,15 @@ impl Lane {
         self.settle_sections(None).await;
         self.say_how_sections_are().await;
         leaving.reported()
+    }
+
+    /// Takes note of what came to its end while something was changed.
+    fn catch_up(&mut self) {
+        while let Some(done) = self.jobs.try_next() {
+            if self.ended(done) {
+                self.known.doubt();
+            }
+        }
     }
 
     /// An agent that ends begins nothing new.
@@ -117,6 +128,7 @@ impl Lane {
             tracing::info!("Podman answers again");
             self.reach.forget_all();
         }
+        self.doors.see(&seen.containers, &desired.wanted, now);
         let seen = Seen {
             containers: seen.containers.iter().map(|it| self.known(it)).collect(),
             present: seen.present.clone(),
@@ -145,6 +157,11 @@ impl Lane {
             container.tampered.get_or_insert("its address is somebody else's".into());
         }
         container.given_up = self.given_up.get(&container.id).cloned();
+        if let Some((since, silent_at)) = self.doors.of(&container.id) {
+            container.silent_at = silent_at;
+            // A clock that was put back does not make it younger.
+            container.started = container.started.map(|started| started.min(since));
+        }
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
             container.health = Health::Unhealthy;
         }

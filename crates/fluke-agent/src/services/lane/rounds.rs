@@ -22,7 +22,7 @@ pub struct Rounds(BTreeMap<String, Round>);
 struct Round {
     spec: HealthSpec,
     /// Tells one life of a container from the next.
-    started: Option<Instant>,
+    process: Option<i32>,
     /// When it was first seen in this life.
     since: Instant,
     asked: Option<Instant>,
@@ -54,7 +54,7 @@ impl Rounds {
         self.0.retain(|id, _| asked.contains_key(id.as_str()));
         for (id, (it, spec)) in asked {
             let round = self.0.entry(id.to_owned()).or_insert_with(|| Round::new(spec, it, now));
-            if round.is_another_life(it) {
+            if round.process != it.process {
                 *round = Round::new(round.spec.clone(), it, now);
             }
             round.known = it.health;
@@ -100,21 +100,12 @@ impl Round {
     fn new(spec: HealthSpec, container: &Container, now: Instant) -> Self {
         Self {
             spec,
-            started: container.started,
+            process: container.process,
             since: now,
             asked: None,
             is_being_asked: false,
             known: container.health,
             silent: 0,
-        }
-    }
-
-    /// The moment of a start is known to the second, and reckoned anew each time.
-    fn is_another_life(&self, container: &Container) -> bool {
-        const BLUR: Duration = Duration::from_secs(2);
-        match (self.started, container.started) {
-            (Some(before), Some(now)) => now.saturating_duration_since(before) > BLUR,
-            _ => false,
         }
     }
 

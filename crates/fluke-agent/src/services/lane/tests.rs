@@ -9,7 +9,7 @@ use fluke_model::directory::Names;
 use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{DirectoryEdit, Fact};
 use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, HealthSpec, Phase};
+use fluke_model::service::{ContainerSpec, HealthSpec, Phase, SnapshotService};
 use fluke_model::verdict::Outcome;
 
 use super::*;
@@ -160,6 +160,43 @@ fn a_successor_serves_before_its_predecessor_goes() {
         stage.lane().inbox.release(vec![old]);
         stage.until(|stage| stage.report(old).is_none()).await;
         assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
+/// Listens at 3000 once somebody has made a file.
+const LATE: &str = "trap 'exit 0' TERM; until test -e /tmp/go; do sleep 0.05; done; \
+                    busybox httpd -p 3000 -h /tmp; sleep 1000 & wait";
+
+#[test]
+fn a_successor_without_a_health_check_serves_once_it_listens() {
+    tell("a_successor_without_a_health_check_serves_once_it_listens", async |stage| {
+        let old = stage.wants([service("web", spec(RUNS))])[0];
+        stage.until_serves(old).await;
+        let listens = vec![3000];
+        let new = stage.wants([SnapshotService { listens, ..service("web", spec(LATE)) }])[0];
+        let waits = |report: &DeploymentReport| {
+            let note = report.note.as_deref();
+            note.is_some_and(|note| note.contains("nothing listens at port 3000 yet"))
+        };
+        let report = stage.until_report(new, waits).await;
+        assert_eq!((report.phase, report.serves), (Phase::Starting, false));
+        assert!(stage.report(old).is_some_and(|report| report.serves));
+        stage.cli(&["exec", &report.container.expect("it has one"), "touch", "/tmp/go"]);
+        let report = stage.until_serves(new).await;
+        assert_eq!((report.phase, report.note), (Phase::Running, None));
+        assert!(stage.report(old).is_some_and(|report| !report.serves));
+    });
+}
+
+#[test]
+fn one_that_listens_nowhere_serves_all_the_same_and_it_is_said() {
+    tell("one_that_listens_nowhere_serves_all_the_same_and_it_is_said", async |stage| {
+        let listens = vec![3000];
+        let web = stage.wants([SnapshotService { listens, ..service("web", spec(LATE)) }])[0];
+        let report = stage.until_serves(web).await;
+        assert_eq!(report.note.as_deref(), Some("nothing listens at port 3000"));
+        stage.cli(&["exec", &report.container.expect("it has one"), "touch", "/tmp/go"]);
+        stage.until_report(web, |report| report.note.is_none()).await;
     });
 }
 

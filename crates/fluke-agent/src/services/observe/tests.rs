@@ -41,7 +41,14 @@ fn deployment() -> Deployment {
     let host = AgentName::new("h1").expect("a name");
     let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
     let policy = Policy::Remediate;
-    Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+    Deployment {
+        id,
+        service,
+        replica: Replica::Own,
+        policy,
+        spec: Arc::new(spec),
+        listens: Vec::new(),
+    }
 }
 
 fn env() -> BTreeMap<String, String> {

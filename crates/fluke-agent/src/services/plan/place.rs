@@ -9,6 +9,9 @@ use fluke_model::service::{DeploymentId, Health, Replica};
 use super::report::report;
 use super::{Change, Container, Deployment, Image, Network, Origin, Plan, Situation, State, Why};
 
+/// How long a container that nobody asks for its health has to accept connections.
+const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
+
 /// What is wanted in one place, and what is there.
 pub(super) struct Place<'a> {
     wanted: Option<&'a Deployment>,
@@ -116,8 +119,9 @@ impl<'a> Place<'a> {
             (None, State::Created | State::Exited) => {
                 return self.start(current, wanted, situation, plan, changes);
             }
-            (None, State::Running) if is_well(current, wanted) => {
+            (None, State::Running) if is_well(current, wanted, situation.now) => {
                 self.retire_predecessors(wanted, situation, plan, changes);
+                return current.silent_at.map(|port| format!("nothing listens at port {port}"));
             }
             (None, State::Running) => {
                 return self.watch_over(current, wanted, situation, plan, changes);
@@ -249,6 +253,10 @@ impl<'a> Place<'a> {
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
+        if let Some((port, until)) = may_yet_listen(current, situation.now) {
+            plan.look_by(until);
+            return Some(format!("it runs, and nothing listens at port {port} yet"));
+        }
         let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
         let is_over = current.health == Health::Unhealthy
             || give_up.is_some_and(|give_up| give_up <= situation.now);
@@ -290,9 +298,19 @@ impl<'a> Place<'a> {
 }
 
 /// Whether it may serve.
-pub(super) fn is_well(container: &Container, wanted: &Deployment) -> bool {
+pub(super) fn is_well(container: &Container, wanted: &Deployment, now: Instant) -> bool {
     container.state == State::Running
-        && (wanted.spec.health.is_none() || container.health == Health::Healthy)
+        && match wanted.spec.health {
+            Some(_) => container.health == Health::Healthy,
+            None => may_yet_listen(container, now).is_none(),
+        }
+}
+
+/// A port that nothing listens at, and until when that may change; then running is all that can be
+/// asked for.
+pub(super) fn may_yet_listen(container: &Container, now: Instant) -> Option<(u16, Instant)> {
+    let until = container.started? + TIME_TO_LISTEN;
+    container.silent_at.filter(|_| now < until).map(|port| (port, until))
 }
 
 /// How long a container has to become well, if anybody asks it.

@@ -1,8 +1,10 @@
 //! What is said of a place.
 
+use std::time::Instant;
+
 use fluke_model::service::{DeploymentReport, Health, Phase, Replica};
 
-use super::place::is_well;
+use super::place::{is_well, may_yet_listen};
 use super::{Container, Deployment, Image, Situation, State};
 
 /// How everything in one place is; `note` is what the deployment that is wanted waits for.
@@ -13,11 +15,11 @@ pub(super) fn report(
     situation: &Situation<'_>,
     note: Option<String>,
 ) -> Vec<DeploymentReport> {
-    let container = current.first().copied();
-    let serves = wanted.zip(container).is_some_and(|(wanted, it)| is_well(it, wanted));
+    let (container, now) = (current.first().copied(), situation.now);
+    let serves = wanted.zip(container).is_some_and(|(wanted, it)| is_well(it, wanted, now));
     let mut reports = Vec::new();
     reports.extend(wanted.map(|wanted| of_wanted(wanted, container, serves, situation, note)));
-    let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves));
+    let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves, now));
     reports.extend(retiring);
     reports
 }
@@ -33,7 +35,7 @@ fn of_wanted(
         id: wanted.id,
         service: wanted.service.clone(),
         replica: wanted.replica,
-        phase: phase(wanted, container, situation),
+        phase: phase(wanted, container, serves, situation),
         health: container.map_or(Health::None, |container| container.health),
         image: wanted.spec.image.clone(),
         digest: container.and_then(|container| container.digest.clone()),
@@ -45,10 +47,15 @@ fn of_wanted(
     }
 }
 
-fn phase(wanted: &Deployment, container: Option<&Container>, situation: &Situation<'_>) -> Phase {
+fn phase(
+    wanted: &Deployment,
+    container: Option<&Container>,
+    serves: bool,
+    situation: &Situation<'_>,
+) -> Phase {
     let has_failed = situation.setbacks.get(&wanted.id).is_some_and(|it| it.until > situation.now);
     match container.map(|container| container.state) {
-        Some(State::Running) if container.is_some_and(|it| is_well(it, wanted)) => Phase::Running,
+        Some(State::Running) if serves => Phase::Running,
         Some(State::Running) if container.is_some_and(|it| it.health == Health::Unhealthy) => {
             Phase::Failed
         }
@@ -64,9 +71,10 @@ fn phase(wanted: &Deployment, container: Option<&Container>, situation: &Situati
 }
 
 /// Something that is not wanted any more, and may still serve.
-fn of_retiring(container: &Container, may_serve: bool) -> Option<DeploymentReport> {
+fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<DeploymentReport> {
     let runs = container.state == State::Running;
-    let is_ill = matches!(container.health, Health::Unhealthy | Health::Starting);
+    let is_ill = matches!(container.health, Health::Unhealthy | Health::Starting)
+        || may_yet_listen(container, now).is_some();
     Some(DeploymentReport {
         id: container.origin.deployment?,
         service: container.origin.service.clone()?,

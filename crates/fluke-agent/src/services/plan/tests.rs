@@ -141,7 +141,14 @@ fn deployment(name: &str, spec: ContainerSpec) -> Deployment {
     let (service, host) = (service(name), AgentName::new("h1").expect("a name"));
     let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
     let policy = Policy::Remediate;
-    Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+    Deployment {
+        id,
+        service,
+        replica: Replica::Own,
+        policy,
+        spec: Arc::new(spec),
+        listens: Vec::new(),
+    }
 }
 
 fn container(id: &str, of: &Deployment, state: State) -> Container {
@@ -161,6 +168,8 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         address: None,
         digest: None,
         started: None,
+        process: None,
+        silent_at: None,
         in_network: true,
     }
 }
@@ -255,6 +264,52 @@ fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
     assert_eq!(host.changes(), [""; 0], "something may still lead to it");
     host.released.insert(old.id, host.now - DRAIN);
     assert_eq!(host.changes(), ["stop old: succeeded"]);
+}
+
+#[test]
+fn without_a_health_check_a_successor_serves_once_it_listens() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    host.released.insert(old.id, host.now - DRAIN);
+    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.phases(), [(Phase::Starting, false), (Phase::Retiring, true)]);
+    let plan = host.plan();
+    let note = plan.reports[0].note.as_deref();
+    assert_eq!(note, Some("it runs, and nothing listens at port 3000 yet"));
+    assert_eq!(plan.look_at, Some(host.now + Duration::from_secs(10)));
+
+    host.containers[1].silent_at = None;
+    assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
+    assert_eq!(host.changes(), ["stop old: succeeded"]);
+    assert_eq!(host.plan().reports[0].note, None);
+}
+
+#[test]
+fn one_that_does_not_listen_in_time_counts_as_well_and_it_is_said() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
+    host.now += Duration::from_secs(10);
+    assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
+    assert_eq!(host.plan().reports[0].note.as_deref(), Some("nothing listens at port 3000"));
+}
+
+#[test]
+fn a_predecessor_that_does_not_listen_yet_is_not_led_to_either() {
+    let [first, second, third] = ["web:1", "web:2", "web:3"].map(|it| deployment("web", spec(it)));
+    let mut host = Host::wanting(third)
+        .having(container("first", &first, State::Running))
+        .having(container("second", &second, State::Running));
+    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
+    let reports = host.plan().reports;
+    let serves = |id: &str| reports.iter().find(|it| it.container.as_deref() == Some(id));
+    assert_eq!(serves("first").map(|it| it.serves), Some(true));
+    assert_eq!(serves("second").map(|it| it.serves), Some(false));
 }
 
 #[test]

@@ -30,7 +30,14 @@ fn deployment() -> Deployment {
     };
     let replica = Replica::Number(2);
     let id = DeploymentId::of(&service, &spec, replica, &AgentName::new("h1").expect("a name"));
-    Deployment { id, service, replica, policy: Policy::Remediate, spec: Arc::new(spec) }
+    Deployment {
+        id,
+        service,
+        replica,
+        policy: Policy::Remediate,
+        spec: Arc::new(spec),
+        listens: Vec::new(),
+    }
 }
 
 #[test]

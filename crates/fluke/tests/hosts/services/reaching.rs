@@ -87,12 +87,21 @@ fn a_request_to_the_proxy_reaches_a_container_on_another_host_and_workers_have_n
 
 #[test]
 fn an_update_under_constant_load_fails_no_request() {
+    let well = "health {\n    command  = \"wget -qO- localhost:3000\"\n    interval = \"1s\"\n  }";
+    an_update_fails_no_request(well);
+}
+
+#[test]
+fn an_update_without_a_health_check_fails_no_request_either() {
+    // It runs for a while before it listens.
+    let late = "command = [\"/bin/sh\", \"-c\", \"sleep 2; exec httpd -f -p 3000 -h /www\"]";
+    an_update_fails_no_request(late);
+}
+
+fn an_update_fails_no_request(more: &str) {
     let Some(bed) = bed() else { return };
     let (edge, apps) = three_hosts(&bed);
-    // One that runs does not yet listen: only a check of its health can tell.
-    let well = format!(
-        "{HTTP}\n  health {{\n    command  = \"wget -qO- localhost:3000\"\n    interval = \"1s\"\n  }}"
-    );
+    let well = format!("{HTTP}\n  {more}");
     bed.commit("web.fluke.hcl", &service("web", "1", &well));
     bed.until("the shop answers", |_| shop(&edge) == "1");
     edge.run(

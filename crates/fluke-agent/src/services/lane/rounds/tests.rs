@@ -27,7 +27,14 @@ fn deployment() -> Deployment {
     let host = AgentName::new("h1").expect("a name");
     let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
     let policy = Policy::Remediate;
-    Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+    Deployment {
+        id,
+        service,
+        replica: Replica::Own,
+        policy,
+        spec: Arc::new(spec),
+        listens: Vec::new(),
+    }
 }
 
 fn container(health: Health, started: Instant) -> Container {
@@ -44,6 +51,8 @@ fn container(health: Health, started: Instant) -> Container {
         address: None,
         digest: None,
         started: Some(started),
+        process: Some(1),
+        silent_at: None,
         in_network: true,
     }
 }
@@ -118,7 +127,8 @@ fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     rounds.due(start);
     rounds.answered("c", Some(true), start);
     let later = start + Duration::from_secs(5);
-    rounds.see(&[container(Health::Starting, later)], &[deployment()], later);
+    let again = Container { process: Some(2), ..container(Health::Starting, later) };
+    rounds.see(&[again], &[deployment()], later);
     assert_eq!(rounds.next(), Some(later));
     rounds.see(&[], &[deployment()], later);
     assert_eq!(rounds.next(), None);

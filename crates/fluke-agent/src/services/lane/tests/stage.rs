@@ -260,7 +260,14 @@ impl Stage {
         let host = AgentName::new(HOST).expect("a name");
         let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
         let policy = Policy::Remediate;
-        Deployment { id, service, replica: Replica::Own, policy, spec: Arc::new(spec) }
+        Deployment {
+            id,
+            service,
+            replica: Replica::Own,
+            policy,
+            spec: Arc::new(spec),
+            listens: Vec::new(),
+        }
     }
 
     pub async fn containers(&self) -> Vec<Listed> {
@@ -452,5 +459,6 @@ pub fn service(name: &str, spec: ContainerSpec) -> SnapshotService {
         policy: Policy::Remediate,
         container: Some(spec),
         replicas: vec![Replica::Own],
+        listens: Vec::new(),
     }
 }

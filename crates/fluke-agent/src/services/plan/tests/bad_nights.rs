@@ -47,6 +47,9 @@ fn night() -> impl Strategy<Value = Night> {
     ]
 }
 
+/// Where everything listens, some time after it was started.
+const PORT: u16 = 3000;
+
 /// The host, and what only the world knows.
 struct World {
     host: Host,
@@ -159,6 +162,7 @@ impl World {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is started");
                 (it.state, it.started, it.health) = (State::Running, Some(now), Health::Starting);
+                it.silent_at = Some(PORT);
             }
             Change::Deploy { deployment, .. } => {
                 self.made += 1;
@@ -166,6 +170,7 @@ impl World {
                 let state = if wholly { State::Running } else { State::Created };
                 let mut it = container(&format!("c{:04}", self.made), &deployment, state);
                 (it.started, it.health) = (Some(host.now), Health::Starting);
+                it.silent_at = Some(PORT);
                 host.containers.push(it);
             }
         }
@@ -191,9 +196,11 @@ impl World {
             (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect();
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
             let Some(of) = it.origin.deployment.and_then(|id| by_id.get(&id)) else { continue };
+            let is_ill = self.ill.contains(&of.spec.image);
+            it.silent_at = it.silent_at.filter(|_| is_ill && of.spec.health.is_none());
             it.health = match &of.spec.health {
                 None => Health::None,
-                Some(_) if self.ill.contains(&of.spec.image) => Health::Unhealthy,
+                Some(_) if is_ill => Health::Unhealthy,
                 Some(_) => Health::Healthy,
             };
         }
@@ -265,6 +272,29 @@ proptest! {
     }
 
     #[test]
+    fn requests_find_somebody_who_listens_all_through_an_update_without_a_health_check(
+        to in 0u8..4, works in 0usize..12,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([Some(0), None, None]));
+        world.happens(Night::Works(3));
+        prop_assert!(answers(&world));
+        world.happens(Night::Commit([Some(to), None, None]));
+        for at in 0..works {
+            if let Some(change) = world.next() {
+                world.applies(change, true);
+            }
+            prop_assert!(answers(&world), "led to somebody who does not listen yet");
+            // It takes some time to listen, and less than anybody would give up after.
+            if at % 3 == 2 {
+                world.health_is_asked();
+            }
+            world.released();
+            world.host.now += Duration::from_secs(3);
+        }
+    }
+
+    #[test]
     fn a_service_that_served_is_served_by_something_until_its_successor_is_well(
         to in 0u8..4, ill: bool, works in 0usize..6,
     ) {
@@ -286,6 +316,16 @@ proptest! {
             world.host.now += Duration::from_secs(7);
         }
     }
+}
+
+/// Whether everybody who is led to listens, and somebody is.
+fn answers(world: &World) -> bool {
+    let reports = world.host.plan().reports;
+    let serving: Vec<_> = reports.iter().filter(|report| report.serves).collect();
+    let listens = |name: &str| {
+        world.host.containers.iter().any(|it| it.name == name && it.silent_at.is_none())
+    };
+    !serving.is_empty() && serving.iter().all(|it| it.container.as_deref().is_some_and(listens))
 }
 
 fn serves(world: &World) -> bool {

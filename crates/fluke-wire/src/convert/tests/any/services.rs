@@ -73,9 +73,10 @@ fn container() -> impl Strategy<Value = ContainerSpec> {
 }
 
 pub(super) fn snapshot_services() -> impl Strategy<Value = Vec<Arc<SnapshotService>>> {
-    let body = (select(&Policy::ALL[..]), container(), vec(replica(), 1..4));
-    let whole = |(name, (policy, container, replicas))| {
-        Arc::new(SnapshotService { name, policy, container: Some(container), replicas })
+    let listens = vec(any::<u16>(), 0..3);
+    let body = (select(&Policy::ALL[..]), container(), vec(replica(), 1..4), listens);
+    let whole = |(name, (policy, container, replicas, listens))| {
+        Arc::new(SnapshotService { name, policy, container: Some(container), replicas, listens })
     };
     btree_map(service(), body, 0..3).prop_map(move |all| all.into_iter().map(whole).collect())
 }

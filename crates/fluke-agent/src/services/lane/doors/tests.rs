@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::policy::Policy;
+use fluke_model::service::{ContainerSpec, DeploymentId, Health, HealthSpec, Replica, Resources};
+
+use super::*;
+use crate::services::plan::Origin;
+
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
+
+fn deployment(listens: &[u16], health: Option<HealthSpec>) -> Deployment {
+    let service = ServiceName::new("web").expect("a name");
+    let spec = ContainerSpec {
+        image: "web:1".into(),
+        command: None,
+        env: BTreeMap::new(),
+        volumes: BTreeMap::new(),
+        health,
+        resources: Resources::default(),
+    };
+    let host = AgentName::new("h1").expect("a name");
+    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
+    let (policy, spec, listens) = (Policy::Remediate, Arc::new(spec), listens.to_vec());
+    Deployment { id, service, replica: Replica::Own, policy, spec, listens }
+}
+
+fn container(of: &Deployment, process: i32) -> Container {
+    Container {
+        id: "c".into(),
+        name: "c".into(),
+        is_ours: true,
+        origin: Origin { deployment: Some(of.id), ..Origin::default() },
+        state: State::Running,
+        health: Health::None,
+        tampered: None,
+        given_up: None,
+        address: Some(ADDRESS),
+        digest: None,
+        started: None,
+        process: Some(process),
+        silent_at: None,
+        in_network: true,
+    }
+}
+
+fn silent_at(doors: &Doors) -> Option<u16> {
+    doors.of("c").and_then(|(_, silent_at)| silent_at)
+}
+
+#[test]
+fn a_container_is_tried_at_once_and_then_less_and_less_often() {
+    let (web, start) = (deployment(&[80], None), Instant::now());
+    let (mut doors, mut now, mut pauses) = (Doors::default(), start, Vec::new());
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    for _ in 0..16 {
+        let knock = doors.due(now).remove(0);
+        assert_eq!(doors.next(), None, "one try at a time");
+        assert!(!doors.answered(&knock, Some(80), now));
+        let next = doors.next().expect("it goes on");
+        pauses.push((next - now).as_millis());
+        now = next;
+    }
+    assert_eq!(pauses[..4], [10, 20, 40, 80]);
+    assert_eq!(pauses[13..], [60_000, 60_000, 60_000]);
+    let knock = doors.due(now).remove(0);
+    assert!(doors.answered(&knock, None, now), "that is worth a look");
+    assert_eq!((silent_at(&doors), doors.next()), (None, None), "it is not tried any more");
+}
+
+#[test]
+fn all_ports_are_tried_until_each_was_found_open_once() {
+    let (web, now) = (deployment(&[80, 81, 82], None), Instant::now());
+    let mut doors = Doors::default();
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    let knock = doors.due(now).remove(0);
+    assert_eq!((knock.address, knock.ports.as_slice()), (ADDRESS, &[80, 81, 82][..]));
+    assert!(!doors.answered(&knock, Some(81), now));
+    assert_eq!(silent_at(&doors), Some(81));
+    let knock = doors.due(now + SOONEST).remove(0);
+    assert_eq!(knock.ports, [81, 82]);
+    assert!(doors.answered(&knock, None, now + SOONEST));
+    assert_eq!(silent_at(&doors), None);
+}
+
+#[test]
+fn another_life_is_tried_anew_and_an_answer_from_the_last_one_does_not_count() {
+    let (web, now) = (deployment(&[80], None), Instant::now());
+    let mut doors = Doors::default();
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    let late = doors.due(now).remove(0);
+    doors.see(&[container(&web, 2)], std::slice::from_ref(&web), now);
+    assert!(!doors.answered(&late, None, now));
+    assert_eq!(silent_at(&doors), Some(80));
+    assert_eq!(doors.due(now).remove(0).process, 2);
+}
+
+#[test]
+fn one_that_is_not_wanted_any_more_is_tried_on_as_long_as_it_runs() {
+    let (web, now) = (deployment(&[80], None), Instant::now());
+    let mut doors = Doors::default();
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    doors.see(&[container(&web, 1)], &[], now);
+    assert_eq!(doors.due(now).len(), 1);
+    let ended = Container { state: State::Exited, process: None, ..container(&web, 1) };
+    doors.see(&[ended], &[], now);
+    assert_eq!(doors.of("c"), None);
+}
+
+#[test]
+fn the_same_container_with_another_port_is_tried_there() {
+    let (web, now) = (deployment(&[80], None), Instant::now());
+    let mut doors = Doors::default();
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    let knock = doors.due(now).remove(0);
+    doors.answered(&knock, None, now);
+    let other = deployment(&[80, 443], None);
+    doors.see(&[container(&other, 1)], std::slice::from_ref(&other), now);
+    assert_eq!(doors.due(now).remove(0).ports, [443]);
+    doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+    assert_eq!(silent_at(&doors), None);
+}
+
+#[test]
+fn who_says_how_it_is_or_listens_nowhere_is_not_tried() {
+    let health = HealthSpec {
+        command: "true".into(),
+        interval_ms: 1,
+        timeout_ms: 1,
+        retries: 1,
+        start_period_ms: 1,
+    };
+    let now = Instant::now();
+    for web in [deployment(&[80], Some(health)), deployment(&[], None)] {
+        let mut doors = Doors::default();
+        doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+        assert_eq!((doors.due(now), doors.next(), silent_at(&doors)), (vec![], None, None));
+    }
+}
