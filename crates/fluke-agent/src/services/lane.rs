@@ -33,7 +33,7 @@ use super::addresses::{self, Addresses};
 use super::bridge::Interfaces;
 use super::inbox::{Inbox, Settle, Tables, Word};
 use super::kept::Folder;
-use super::plan::Asked;
+use super::plan::{Asked, Ending};
 use super::podman::Podman;
 use super::section::Section;
 use super::sections::{Account, Sections};
@@ -107,8 +107,8 @@ pub struct Lane {
     images: Setbacks<String>,
     /// Whether Podman answers.
     reach: Setbacks<()>,
-    /// Containers that were told to end and are not to run again, and why.
-    given_up: BTreeMap<String, String>,
+    /// Containers that were told to end because they are not well.
+    told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
     known: Known,
     lives: Lives,
@@ -192,7 +192,7 @@ impl Lane {
             containers: Setbacks::default(),
             images: Setbacks::default(),
             reach: Setbacks::default(),
-            given_up: BTreeMap::new(),
+            told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),
             lives: Lives::default(),
@@ -346,12 +346,12 @@ impl Lane {
             }
             Done::Stopped { container, result } => {
                 if let Err(why) = result {
-                    self.given_up.remove(&container);
+                    self.told_to_end.remove(&container);
                     self.containers.failed(container, why, now);
                 }
                 true
             }
-            Done::Asked { container, well } => self.rounds.answered(&container, well, now),
+            Done::Asked { container, answer } => self.rounds.answered(&container, answer, now),
             Done::Knocked { knock, silent_at } => self.doors.answered(&knock, silent_at, now),
         }
     }

@@ -44,7 +44,7 @@ pub fn container(
         state: state(&listed.state),
         health: health(&listed.status),
         tampered,
-        given_up: None,
+        told_to_end: None,
         address: details.and_then(|details| address(details, network)),
         digest: details.and_then(|details| details.image_digest.clone()),
         started: started(listed, now),

@@ -20,6 +20,8 @@ use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health
 
 use place::Place;
 
+pub use place::is_well;
+
 /// Among what changes are done to, where all others are ids of containers.
 pub const THE_NETWORK: &str = "the network";
 
@@ -57,8 +59,8 @@ pub struct Container {
     pub health: Health,
     /// Why it is not what its deployment says, though its labels do.
     pub tampered: Option<String>,
-    /// Why it was told to end, if it is not to run again.
-    pub given_up: Option<String>,
+    /// What it was told to end for, if that was for its health.
+    pub told_to_end: Option<Ending>,
     /// Where it is reached.
     pub address: Option<Ipv4Addr>,
     /// What it runs.
@@ -71,6 +73,15 @@ pub struct Container {
     pub silent_at: Option<u16>,
     /// Whether it is in the network of services, whoever's it is.
     pub in_network: bool,
+}
+
+/// What becomes of a container that was told to end because it is not well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It goes, and why.
+    Goes(String),
+    /// It is started again, and why.
+    Returns(String),
 }
 
 /// What a container's labels say of it.
@@ -220,6 +231,8 @@ pub enum Change {
         origin: Origin,
         /// What it did instead.
         state: State,
+        /// Why it was told to end, if it was to be started again.
+        unwell: Option<String>,
     },
     /// Makes a container and starts it.
     Deploy {
@@ -243,6 +256,8 @@ pub enum Why {
     MakesWay,
     /// It did not become well, and its predecessor serves.
     Unwell(String),
+    /// It is not well, and nothing else could serve: it is started again.
+    Restarted(String),
     /// It is not what it says it is.
     Tampered(String),
     /// Nothing can be made of the state it is in.
@@ -257,6 +272,7 @@ impl Change {
             Self::MakeNetwork { .. } => 0,
             Self::Remove { why, .. } | Self::Stop { why, .. } => match why {
                 Why::Orphan | Why::Double | Why::Succeeded => 1,
+                Why::Restarted(_) => 2,
                 Why::MakesWay | Why::Unwell(_) | Why::Tampered(_) | Why::Stuck => 4,
             },
             Self::Start { .. } => 2,

@@ -80,6 +80,11 @@ impl PodmanError {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
+
+    /// Whether there was no answer in time.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::TimedOut { .. })
+    }
 }
 
 /// A connection to Podman.
@@ -96,6 +101,11 @@ impl Podman {
         let http = plain::client().unix_socket(socket).pool_max_idle_per_host(1).build();
         let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
+    }
+
+    /// Whether it answers anybody.
+    pub async fn is_there(&self, limit: Duration) -> bool {
+        self.call(Method::GET, "say something", "_ping", NOTHING, limit).await.is_ok()
     }
 
     /// Where Podman keeps what it knows.

@@ -24,6 +24,14 @@ struct Streak {
     length: u32,
     /// When the pause after the last one ends.
     until: Instant,
+    /// Since when it is known to be well.
+    well: Option<Instant>,
+}
+
+impl Streak {
+    fn new(now: Instant) -> Self {
+        Self { length: 0, until: now, well: None }
+    }
 }
 
 impl<K: Ord> Default for Setbacks<K> {
@@ -51,10 +59,25 @@ impl<K: Ord + Clone> Setbacks<K> {
 
     /// It was tried for as long as it may be, which was no steady time, and did not work out.
     pub fn gave_up(&mut self, of: K, why: String, now: Instant) {
-        if let Some(streak) = self.streaks.get_mut(&of) {
+        self.did_not_last(&of, now);
+        self.failed(of, why, now);
+    }
+
+    /// It is well now. After a while, what was before does not count any more.
+    pub fn is_well(&mut self, of: &K, now: Instant) {
+        let Some(streak) = self.streaks.get_mut(of) else { return };
+        let since = *streak.well.get_or_insert(now);
+        if now.saturating_duration_since(since) > STEADY {
+            self.marks.remove(of);
+            self.streaks.remove(of);
+        }
+    }
+
+    /// It has to be done again. However long ago it was done, that was no steady time.
+    pub fn did_not_last(&mut self, of: &K, now: Instant) {
+        if let Some(streak) = self.streaks.get_mut(of) {
             streak.until = now;
         }
-        self.failed(of, why, now);
     }
 
     /// It was done. Whatever has to be done again and again gets pauses in between, but for the
@@ -82,12 +105,12 @@ impl<K: Ord + Clone> Setbacks<K> {
     }
 
     fn lengthen(&mut self, of: &K, now: Instant) -> u32 {
-        let streak = self.streaks.entry(of.clone()).or_insert(Streak { length: 0, until: now });
+        let streak = self.streaks.entry(of.clone()).or_insert(Streak::new(now));
         if now.saturating_duration_since(streak.until) > STEADY {
             streak.length = 0;
         }
         streak.length = streak.length.saturating_add(1);
-        streak.until = now;
+        (streak.until, streak.well) = (now, None);
         streak.length
     }
 
@@ -142,6 +165,35 @@ mod tests {
             now = until;
         }
         assert_eq!(found, [2, 8, 32, 128]);
+    }
+
+    #[test]
+    fn what_has_to_be_started_again_and_again_gets_pauses_however_long_it_ran() {
+        let (mut setbacks, mut now) = (Setbacks::default(), Instant::now());
+        let mut found = Vec::new();
+        for _ in 0..5 {
+            setbacks.did_not_last(&1, now);
+            setbacks.done(1, now);
+            let until = setbacks.marks().get(&1).map_or(now, |setback| setback.until);
+            found.push((until - now).as_secs());
+            now += Duration::from_secs(60);
+        }
+        assert_eq!(found, [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn what_was_well_for_a_while_begins_anew() {
+        let (mut setbacks, now) = (Setbacks::default(), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        for seconds in [0, 1, 2] {
+            setbacks.done(1, at(seconds));
+        }
+        assert!(!setbacks.is_due(&1, at(3)));
+        setbacks.is_well(&1, at(3));
+        setbacks.is_well(&1, at(14));
+        setbacks.did_not_last(&1, at(15));
+        setbacks.done(1, at(15));
+        assert!(setbacks.is_due(&1, at(15)));
     }
 
     #[test]

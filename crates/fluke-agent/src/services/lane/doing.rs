@@ -156,11 +156,16 @@ pub fn reason(change: &Change) -> String {
                 Why::Double => "is one too many",
                 Why::Succeeded => "has a successor that serves",
                 Why::MakesWay => "makes way for its successor",
-                Why::Unwell(why) => return format!("{}: {why}", named(origin)),
+                Why::Unwell(why) | Why::Restarted(why) => {
+                    return format!("{}: {why}", named(origin));
+                }
                 Why::Tampered(how) => return format!("{} was changed: {how}", named(origin)),
                 Why::Stuck => "is in a state that nothing can be made of",
             };
             format!("{} {why}", named(origin))
+        }
+        Change::Start { origin, unwell: Some(why), .. } => {
+            format!("{}: {why}; it was stopped and is started again", named(origin))
         }
         Change::Start { origin, state: State::Created, .. } => {
             format!("{} was never started", named(origin))

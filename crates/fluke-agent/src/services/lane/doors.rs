@@ -26,8 +26,6 @@ struct Door {
     ports: Vec<u16>,
     /// Those of them at which somebody was found.
     open: BTreeSet<u16>,
-    /// When it was first seen in this life.
-    since: Instant,
     pause: Duration,
     /// None while it is being tried.
     next: Option<Instant>,
@@ -95,16 +93,16 @@ impl Doors {
         !door.is_shut()
     }
 
-    /// What is known of a container: since when it was seen, and the first port that is silent.
-    pub fn of(&self, container: &str) -> Option<(Instant, Option<u16>)> {
-        self.0.get(container).map(|door| (door.since, door.silent().next()))
+    /// The first port at which a container was not found to listen yet.
+    pub fn silent_at(&self, container: &str) -> Option<u16> {
+        self.0.get(container)?.silent().next()
     }
 }
 
 impl Door {
     fn new(process: i32, address: Ipv4Addr, now: Instant) -> Self {
         let (ports, open) = (Vec::new(), BTreeSet::new());
-        Self { process, address, ports, open, since: now, pause: SOONEST, next: Some(now) }
+        Self { process, address, ports, open, pause: SOONEST, next: Some(now) }
     }
 
     /// The same container may get other ports: that needs no other one.

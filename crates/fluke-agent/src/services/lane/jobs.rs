@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::doors::Knock;
-use super::rounds::Question;
+use super::rounds::{Answer, Question};
 use crate::services::podman::{Podman, Progress};
 
 /// Images at the same time; more would only share the same line.
@@ -53,8 +53,8 @@ pub enum Done {
     Asked {
         /// Which.
         container: String,
-        /// Whether it is well; none where it did not say.
-        well: Option<bool>,
+        /// What it said.
+        answer: Answer,
     },
     /// It was tried whether a container listens.
     Knocked {
@@ -144,8 +144,13 @@ impl Jobs {
         let Question { container, limit } = question;
         let podman = self.podman.clone();
         self.running.spawn(async move {
-            let answer = podman.ask_health(&container, limit + OVERHEAD).await;
-            Done::Asked { container, well: answer.ok() }
+            let answer = match podman.ask_health(&container, limit + OVERHEAD).await {
+                Ok(well) => Answer::Said { well },
+                // Who answers no question may be waited for by a Podman that answers nobody.
+                Err(error) if error.is_late() && podman.is_there(OVERHEAD).await => Answer::Silence,
+                Err(_) => Answer::NotHeard,
+            };
+            Done::Asked { container, answer }
         });
     }
 

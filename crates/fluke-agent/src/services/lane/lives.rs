@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
 use tokio::task::{AbortHandle, JoinSet};
@@ -16,17 +16,24 @@ const NOTED: Duration = Duration::from_millis(20);
 /// Those that are watched.
 #[derive(Debug, Default)]
 pub struct Lives {
-    watched: BTreeMap<i32, AbortHandle>,
+    watched: BTreeMap<i32, Life>,
     running: JoinSet<i32>,
+}
+
+#[derive(Debug)]
+struct Life {
+    /// When it was first seen.
+    since: Instant,
+    task: AbortHandle,
 }
 
 impl Lives {
     /// Watches these, and no others.
     pub fn see(&mut self, processes: &BTreeSet<i32>) {
-        self.watched.retain(|process, task| {
+        self.watched.retain(|process, life| {
             let keep = processes.contains(process);
             if !keep {
-                task.abort();
+                life.task.abort();
             }
             keep
         });
@@ -36,9 +43,14 @@ impl Lives {
                 && let Some(life) = watch(*process)
             {
                 let task = self.running.spawn(ended(*process, life));
-                self.watched.insert(*process, task);
+                self.watched.insert(*process, Life { since: Instant::now(), task });
             }
         }
+    }
+
+    /// When a process was first seen, by a clock that never jumps.
+    pub fn since(&self, process: i32) -> Option<Instant> {
+        self.watched.get(&process).map(|life| life.since)
     }
 
     /// Waits until one has ended. Cancel-safe.

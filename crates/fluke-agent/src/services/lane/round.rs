@@ -16,7 +16,8 @@ use super::watch::Watch;
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Image, Plan, Situation, State, THE_NETWORK, Why, plan,
+    Change, Container, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why, is_well,
+    plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -156,12 +157,11 @@ impl Lane {
         if container.origin.deployment.is_some_and(|id| self.misplaced.contains(&id)) {
             container.tampered.get_or_insert("its address is somebody else's".into());
         }
-        container.given_up = self.given_up.get(&container.id).cloned();
-        if let Some((since, silent_at)) = self.doors.of(&container.id) {
-            container.silent_at = silent_at;
-            // A clock that was put back does not make it younger.
-            container.started = container.started.map(|started| started.min(since));
-        }
+        container.told_to_end = self.told_to_end.get(&container.id).cloned();
+        // A clock that was put back does not make it younger.
+        let since = container.process.and_then(|process| self.lives.since(process));
+        container.started = container.started.map(|started| since.unwrap_or(started).min(started));
+        container.silent_at = self.doors.silent_at(&container.id);
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
             container.health = Health::Unhealthy;
         }
@@ -178,7 +178,13 @@ impl Lane {
         self.deployments.retain(|id| is_wanted(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
-        self.given_up.retain(|id, _| is_object(id));
+        let runs =
+            |id: &str| seen.containers.iter().any(|it| it.id == id && it.state == State::Running);
+        self.told_to_end.retain(|id, ending| match ending {
+            Ending::Goes(_) => is_object(id),
+            Ending::Returns(_) => is_object(id) && !runs(id),
+        });
+        self.rest(desired, seen, now);
         self.images.retain(|image| needs(image));
         self.jobs.give_up_but(needs);
         if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
@@ -186,6 +192,17 @@ impl Lane {
         }
         if self.is_concerned() && self.watch.is_none() {
             self.watch = Some(Watch::begin(self.podman.clone()));
+        }
+    }
+
+    /// What serves, and has done so for a while, did work out.
+    fn rest(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
+        for wanted in &desired.wanted {
+            let mut of_it =
+                seen.containers.iter().filter(|it| it.origin.deployment == Some(wanted.id));
+            if of_it.any(|it| is_well(it, wanted, now)) {
+                self.deployments.is_well(&wanted.id, now);
+            }
         }
     }
 
@@ -230,11 +247,9 @@ impl Lane {
         desired: &Arc<Desired>,
         account: &Account,
     ) -> Option<Made> {
-        if let Change::Stop { container, why, .. } = &change {
+        if let Change::Stop { container, origin, why } = &change {
             self.jobs.stop(container);
-            if let Why::Unwell(why) = why {
-                self.given_up.insert(container.clone(), why.clone());
-            }
+            self.is_told_to_end(container, origin, why);
             return None;
         }
         let began = Instant::now();
@@ -254,6 +269,19 @@ impl Lane {
                 None
             }
         }
+    }
+
+    /// What becomes of a container that has its time to end.
+    fn is_told_to_end(&mut self, container: &str, origin: &Origin, why: &Why) {
+        let ending = match why {
+            Why::Unwell(why) => Ending::Goes(why.clone()),
+            Why::Restarted(why) => Ending::Returns(why.clone()),
+            _ => return,
+        };
+        if let (Ending::Returns(_), Some(id)) = (&ending, origin.deployment) {
+            self.deployments.did_not_last(&id, Instant::now());
+        }
+        self.told_to_end.insert(container.to_owned(), ending);
     }
 
     /// The address of what is to be made, which is kept before it is used.

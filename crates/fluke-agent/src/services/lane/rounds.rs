@@ -41,6 +41,20 @@ pub struct Question {
     pub limit: Duration,
 }
 
+/// What a container said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// How it is.
+    Said {
+        /// Whether that is well.
+        well: bool,
+    },
+    /// Nothing, in the time that it had.
+    Silence,
+    /// Nobody knows: the question may not have come to it.
+    NotHeard,
+}
+
 impl Rounds {
     /// Takes note of who is there now.
     pub fn see(&mut self, containers: &[Container], wanted: &[Deployment], now: Instant) {
@@ -77,16 +91,21 @@ impl Rounds {
         self.0.values().filter(|it| !it.is_being_asked).map(Round::next).min()
     }
 
-    /// What an answer says; none: there was none in time. Whether it is worth a look.
-    pub fn answered(&mut self, container: &str, well: Option<bool>, now: Instant) -> bool {
+    /// What an answer says. Whether it is worth a look.
+    pub fn answered(&mut self, container: &str, answer: Answer, now: Instant) -> bool {
         let Some(it) = self.0.get_mut(container) else { return false };
         it.is_being_asked = false;
         it.asked = Some(now);
-        it.silent = if well.is_none() { it.silent.saturating_add(1) } else { 0 };
-        match well {
-            Some(true) => it.known != Health::Healthy,
-            Some(false) => it.known != Health::Unhealthy,
-            None => it.is_silent(),
+        match answer {
+            Answer::Said { well } => {
+                it.silent = 0;
+                it.known != if well { Health::Healthy } else { Health::Unhealthy }
+            }
+            Answer::Silence => {
+                it.silent = it.silent.saturating_add(1);
+                it.is_silent()
+            }
+            Answer::NotHeard => false,
         }
     }
 
@@ -122,7 +141,8 @@ impl Round {
     }
 
     fn is_silent(&self) -> bool {
-        self.silent >= self.spec.retries.max(1)
+        // Once may have been the moment at which Podman came back.
+        self.silent >= self.spec.retries.max(2)
     }
 }
 

@@ -163,6 +163,27 @@ fn a_successor_serves_before_its_predecessor_goes() {
     });
 }
 
+#[test]
+fn a_container_that_is_not_well_any_more_is_started_again() {
+    tell("a_container_that_is_not_well_any_more_is_started_again", async |stage| {
+        let mut well = with_health(WELL);
+        let health = well.health.as_mut().expect("it has one");
+        (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
+        let web = stage.wants([service("web", well)])[0];
+        stage.until_serves(web).await;
+        let before = stage.containers().await.remove(0);
+        stage.cli(&["exec", &before.id, "busybox", "rm", "/tmp/well"]);
+        let after = stage.until_runs_other_than(&before).await;
+        assert_eq!(before.id, after.id, "it is the same container");
+        stage.until_serves(web).await;
+        let is_told =
+            |fact: &Fact| matches!(fact, Fact::Began { reason } if reason.contains("not well"));
+        stage.until(|stage| stage.facts("container.web").iter().any(is_told)).await;
+        stage.until(|stage| stage.endings("container.web").len() == 2).await;
+        assert_eq!(stage.endings("container.web"), [Outcome::Success; 2]);
+    });
+}
+
 /// Listens at 3000 once somebody has made a file.
 const LATE: &str = "trap 'exit 0' TERM; until test -e /tmp/go; do sleep 0.05; done; \
                     busybox httpd -p 3000 -h /tmp; sleep 1000 & wait";

@@ -7,7 +7,9 @@ use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::report::report;
-use super::{Change, Container, Deployment, Image, Network, Origin, Plan, Situation, State, Why};
+use super::{
+    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State, Why,
+};
 
 /// How long a container that nobody asks for its health has to accept connections.
 const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
@@ -108,7 +110,9 @@ impl<'a> Place<'a> {
         let Some(current) = self.current.first() else {
             return self.deploy(wanted, situation, plan, changes);
         };
-        if let Some(why) = current.given_up.as_ref().filter(|_| current.state != State::Running) {
+        if let Some(Ending::Goes(why)) = &current.told_to_end
+            && current.state != State::Running
+        {
             changes.extend(remove(current, Why::Unwell(why.clone())));
             return Some(why.clone());
         }
@@ -244,7 +248,8 @@ impl<'a> Place<'a> {
         changes.extend(inside.filter_map(|it| remove(it, Why::Tampered(how.to_owned()))));
     }
 
-    /// It runs and is not well: it has its time, and then, if something else can serve, goes.
+    /// It runs and is not well: it has its time. Then it goes, if something else can serve, and is
+    /// started again if nothing can.
     fn watch_over(
         &self,
         current: &Container,
@@ -264,9 +269,20 @@ impl<'a> Place<'a> {
             give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
             return Some("it runs, and is not well yet".into());
         }
-        let note = "it did not become well in time".to_string();
+        let note = match current.health {
+            Health::Unhealthy => "it is not well".to_string(),
+            _ => "it did not become well in time".to_string(),
+        };
         if !self.predecessors.is_empty() {
             changes.extend(remove(current, Why::Unwell(note.clone())));
+            return Some(note);
+        }
+        // It has its time after every start, and may become well by itself in a pause.
+        let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
+        let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
+        match waits.max() {
+            Some(until) => plan.look_by(until),
+            None => changes.extend(remove(current, Why::Restarted(note.clone()))),
         }
         Some(note)
     }
@@ -298,7 +314,7 @@ impl<'a> Place<'a> {
 }
 
 /// Whether it may serve.
-pub(super) fn is_well(container: &Container, wanted: &Deployment, now: Instant) -> bool {
+pub fn is_well(container: &Container, wanted: &Deployment, now: Instant) -> bool {
     container.state == State::Running
         && match wanted.spec.health {
             Some(_) => container.health == Health::Healthy,
@@ -367,7 +383,11 @@ fn make_way(container: &Container) -> Option<Change> {
 
 fn start(container: &Container) -> Change {
     let (id, origin) = (container.id.clone(), container.origin.clone());
-    Change::Start { container: id, origin, state: container.state }
+    let unwell = match &container.told_to_end {
+        Some(Ending::Returns(why)) => Some(why.clone()),
+        Some(Ending::Goes(_)) | None => None,
+    };
+    Change::Start { container: id, origin, state: container.state, unwell }
 }
 
 fn in_words(change: &Change) -> String {
@@ -375,6 +395,7 @@ fn in_words(change: &Change) -> String {
         Change::Remove { why, .. } | Change::Stop { why, .. } => match why {
             Why::Tampered(how) => format!("its container was changed: {how}"),
             Why::MakesWay => "a container of an earlier version runs".into(),
+            Why::Restarted(why) => why.clone(),
             _ => "a container of it is there that should not be".into(),
         },
         Change::MakeNetwork { .. } => "the network of containers is missing".into(),

@@ -84,6 +84,7 @@ impl Host {
         let in_short = |why: &Why| match why {
             Why::Tampered(_) => "tampered".into(),
             Why::Unwell(_) => "unwell".into(),
+            Why::Restarted(_) => "to be started again".into(),
             why => format!("{why:?}").to_lowercase(),
         };
         let short = |change: &Change| match change {
@@ -164,7 +165,7 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         state,
         health: Health::None,
         tampered: None,
-        given_up: None,
+        told_to_end: None,
         address: None,
         digest: None,
         started: None,
@@ -323,7 +324,7 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
     host.now += Duration::from_secs(10);
     assert_eq!(host.changes(), ["stop new: unwell"]);
-    host.containers[1].given_up = Some("it did not".into());
+    host.containers[1].told_to_end = Some(Ending::Goes("it did not".into()));
     host.containers[1].state = State::Changing;
     assert_eq!(host.changes(), [""; 0], "it has its time to end");
     host.containers[1].state = State::Exited;
@@ -335,6 +336,51 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
     host.now += DRAIN;
     assert_eq!(host.changes(), ["replace by web:2"]);
+}
+
+#[test]
+fn one_that_is_not_well_and_alone_is_started_again() {
+    let web = deployment("web", with_health("web:1"));
+    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
+    (host.containers[0].health, host.containers[0].started) = (Health::Unhealthy, Some(host.now));
+    // It has its time after each start, whatever it was found to be before.
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
+    assert_eq!(host.phases(), [(Phase::Failed, false)]);
+    host.now += Duration::from_secs(10);
+    assert_eq!(host.changes(), ["stop c: to be started again"]);
+    let until = host.now + DRAIN;
+    host.setbacks.insert(web.id, Setback { why: "it does not last".into(), until });
+    assert_eq!(host.changes(), [""; 0], "it may become well in the pause");
+    assert_eq!(host.plan().look_at, Some(until));
+    host.now = until;
+
+    host.containers[0].told_to_end = Some(Ending::Returns("it is not well".into()));
+    host.containers[0].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it has its time to end");
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["start c"]);
+}
+
+#[test]
+fn one_that_does_not_become_well_in_time_is_started_again_too() {
+    let web = deployment("web", with_health("web:1"));
+    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
+    (host.containers[0].health, host.containers[0].started) = (Health::Starting, Some(host.now));
+    assert_eq!(host.changes(), [""; 0]);
+    host.now += Duration::from_secs(10);
+    assert_eq!(host.changes(), ["stop c: to be started again"]);
+}
+
+#[test]
+fn one_that_is_not_well_waits_for_a_human_where_a_policy_says_so() {
+    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", with_health("web:1")) };
+    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
+    host.containers[0].health = Health::Unhealthy;
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.plan().awaits_human, [(service("web"), "it is not well".to_string())]);
+    host.asked = Asked::ForAll;
+    assert_eq!(host.changes(), ["stop c: to be started again"]);
 }
 
 #[test]

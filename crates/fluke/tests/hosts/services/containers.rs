@@ -1,6 +1,8 @@
 //! A host runs the containers that Git says, and touches no others.
 
-use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use super::support::{
+    address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
+};
 use crate::hosts::support::{Bed, Host, bed};
 
 /// A host with the image that runs `web`.
@@ -48,6 +50,58 @@ fn a_container_that_was_killed_stopped_or_removed_is_back() {
         assert_eq!(now != old, is_new, "{how}");
         assert_eq!(address(&host, &now), before, "{how}: it is where it was");
     }
+}
+
+#[test]
+fn a_container_that_is_not_well_any_more_is_restarted_where_its_policy_lets_it_be() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    let web = |policy: &str| {
+        let more = format!(
+            r#"command = ["/bin/sh", "-c", "busybox rm -f /tmp/ill; exec httpd -f -p 3000 -h /www"]
+  drift {{
+    policy = "{policy}"
+  }}
+  health {{
+    command  = "test ! -e /tmp/ill"
+    interval = "500ms"
+    timeout  = "1s"
+    retries  = 1
+  }}"#
+        );
+        service("web", "1", &more)
+    };
+    let life = |container: &str| {
+        host.run(&format!("podman inspect --format '{{{{.State.Pid}}}}' {container}"))
+    };
+    let becomes_ill =
+        |container: &str| host.run(&format!("podman exec {container} touch /tmp/ill"));
+    bed.commit("web.fluke.hcl", &web("remediate"));
+    let container = runs_one(&bed, &host, "web");
+    bed.settles();
+    let first = life(&container);
+    becomes_ill(&container);
+    bed.until("it lives again", |_| {
+        running(&host, "web") == [container.clone()] && life(&container) != first
+    });
+    bed.settles();
+    let is_told = |text: &String| text.contains("it is not well");
+    assert!(bed.events("app-1").iter().any(|event| event.output.as_ref().is_some_and(is_told)));
+
+    bed.commit("web.fluke.hcl", &web("alert_only"));
+    bed.settles();
+    let second = life(&container);
+    becomes_ill(&container);
+    bed.until("it is left to a human", |bed| {
+        described(bed).contains("it is not well; its policy is alert_only")
+    });
+    assert_eq!(life(&container), second);
+    is_asked_for(&bed);
+    bed.until("it was restarted", |_| {
+        running(&host, "web") == [container.clone()] && life(&container) != second
+    });
+    bed.settles();
 }
 
 #[test]

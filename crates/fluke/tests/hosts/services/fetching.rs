@@ -1,7 +1,9 @@
 //! Images come from a registry, with the credentials that the host itself has.
 
-use super::support::{address, answer, containers, has_image, running, runs_one, service};
-use crate::hosts::support::{Bed, Host, bed};
+use super::support::{
+    address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
+};
+use crate::hosts::support::{Host, bed};
 
 /// `fluke`, with the password `s3cret`.
 const PASSWORDS: &str = "fluke:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n";
@@ -31,19 +33,6 @@ fn trusts_registry(host: &Host) {
         "/etc/containers/registries.conf.d/hub.conf",
         "[[registry]]\nlocation = \"hub:5000\"\ninsecure = true\n",
     );
-}
-
-/// All that the server says of the service.
-fn described(bed: &Bed) -> String {
-    let said = bed.server().get::<serde_json::Value>("/api/v1/services/web");
-    said.map(|said| said.to_string()).unwrap_or_default()
-}
-
-/// Somebody wants the host to be put right now.
-fn is_asked_for(bed: &Bed) {
-    let by_hand = r#"{"scope":"agent","name":"app-1","by":"a story"}"#;
-    let (status, said) = bed.server().post("/api/v1/reconcile", by_hand).expect("an answer");
-    assert_eq!(status, 202, "{said}");
 }
 
 #[test]

@@ -64,3 +64,16 @@ pub fn address(host: &Host, container: &str) -> String {
 pub fn answer(host: &Host, url: &str) -> String {
     host.try_run(&format!("curl --silent --fail --max-time 2 {url}")).stdout
 }
+
+/// All that the server says of `web`.
+pub fn described(bed: &Bed) -> String {
+    let said = bed.server().get::<serde_json::Value>("/api/v1/services/web");
+    said.map(|said| said.to_string()).unwrap_or_default()
+}
+
+/// Somebody wants `app-1` to be put right now.
+pub fn is_asked_for(bed: &Bed) {
+    let by_hand = r#"{"scope":"agent","name":"app-1","by":"a story"}"#;
+    let (status, said) = bed.server().post("/api/v1/reconcile", by_hand).expect("an answer");
+    assert_eq!(status, 202, "{said}");
+}

@@ -34,7 +34,7 @@ fn container(of: &Deployment, process: i32) -> Container {
         state: State::Running,
         health: Health::None,
         tampered: None,
-        given_up: None,
+        told_to_end: None,
         address: Some(ADDRESS),
         digest: None,
         started: None,
@@ -42,10 +42,6 @@ fn container(of: &Deployment, process: i32) -> Container {
         silent_at: None,
         in_network: true,
     }
-}
-
-fn silent_at(doors: &Doors) -> Option<u16> {
-    doors.of("c").and_then(|(_, silent_at)| silent_at)
 }
 
 #[test]
@@ -65,7 +61,7 @@ fn a_container_is_tried_at_once_and_then_less_and_less_often() {
     assert_eq!(pauses[13..], [60_000, 60_000, 60_000]);
     let knock = doors.due(now).remove(0);
     assert!(doors.answered(&knock, None, now), "that is worth a look");
-    assert_eq!((silent_at(&doors), doors.next()), (None, None), "it is not tried any more");
+    assert_eq!((doors.silent_at("c"), doors.next()), (None, None), "it is not tried any more");
 }
 
 #[test]
@@ -76,11 +72,11 @@ fn all_ports_are_tried_until_each_was_found_open_once() {
     let knock = doors.due(now).remove(0);
     assert_eq!((knock.address, knock.ports.as_slice()), (ADDRESS, &[80, 81, 82][..]));
     assert!(!doors.answered(&knock, Some(81), now));
-    assert_eq!(silent_at(&doors), Some(81));
+    assert_eq!(doors.silent_at("c"), Some(81));
     let knock = doors.due(now + SOONEST).remove(0);
     assert_eq!(knock.ports, [81, 82]);
     assert!(doors.answered(&knock, None, now + SOONEST));
-    assert_eq!(silent_at(&doors), None);
+    assert_eq!(doors.silent_at("c"), None);
 }
 
 #[test]
@@ -91,7 +87,7 @@ fn another_life_is_tried_anew_and_an_answer_from_the_last_one_does_not_count() {
     let late = doors.due(now).remove(0);
     doors.see(&[container(&web, 2)], std::slice::from_ref(&web), now);
     assert!(!doors.answered(&late, None, now));
-    assert_eq!(silent_at(&doors), Some(80));
+    assert_eq!(doors.silent_at("c"), Some(80));
     assert_eq!(doors.due(now).remove(0).process, 2);
 }
 
@@ -104,7 +100,7 @@ fn one_that_is_not_wanted_any_more_is_tried_on_as_long_as_it_runs() {
     assert_eq!(doors.due(now).len(), 1);
     let ended = Container { state: State::Exited, process: None, ..container(&web, 1) };
     doors.see(&[ended], &[], now);
-    assert_eq!(doors.of("c"), None);
+    assert_eq!((doors.silent_at("c"), doors.next()), (None, None));
 }
 
 #[test]
@@ -118,7 +114,7 @@ fn the_same_container_with_another_port_is_tried_there() {
     doors.see(&[container(&other, 1)], std::slice::from_ref(&other), now);
     assert_eq!(doors.due(now).remove(0).ports, [443]);
     doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
-    assert_eq!(silent_at(&doors), None);
+    assert_eq!(doors.silent_at("c"), None);
 }
 
 #[test]
@@ -134,6 +130,6 @@ fn who_says_how_it_is_or_listens_nowhere_is_not_tried() {
     for web in [deployment(&[80], Some(health)), deployment(&[], None)] {
         let mut doors = Doors::default();
         doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
-        assert_eq!((doors.due(now), doors.next(), silent_at(&doors)), (vec![], None, None));
+        assert_eq!((doors.due(now), doors.next(), doors.silent_at("c")), (vec![], None, None));
     }
 }

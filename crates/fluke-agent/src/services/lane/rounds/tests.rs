@@ -47,7 +47,7 @@ fn container(health: Health, started: Instant) -> Container {
         state: State::Running,
         health,
         tampered: None,
-        given_up: None,
+        told_to_end: None,
         address: None,
         digest: None,
         started: Some(started),
@@ -67,7 +67,7 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
         rounds.see(&[container(health, start)], &[deployment()], now);
         for question in rounds.due(now) {
             asked.push((now - start).as_millis() as u64);
-            rounds.answered(&question.container, Some(false), now);
+            rounds.answered(&question.container, Answer::Said { well: false }, now);
         }
         now = rounds.next().expect("it goes on");
         if now > start + end {
@@ -101,7 +101,7 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
         rounds.see(&[container(known, now)], &[deployment()], now);
         assert_eq!(rounds.due(now).len(), 1);
         assert_eq!(rounds.due(now), [], "one question at a time");
-        assert_eq!(rounds.answered("c", Some(well), now), worth, "{known:?} {well}");
+        assert_eq!(rounds.answered("c", Answer::Said { well }, now), worth, "{known:?} {well}");
     }
 }
 
@@ -111,11 +111,13 @@ fn who_does_not_answer_is_not_well_and_is_asked_less() {
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
     rounds.due(now);
-    assert!(!rounds.answered("c", None, now) && !rounds.is_silent("c"));
+    assert!(!rounds.answered("c", Answer::Silence, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
-    assert!(rounds.answered("c", None, now) && rounds.is_silent("c"));
+    assert!(!rounds.answered("c", Answer::NotHeard, now) && !rounds.is_silent("c"));
+    rounds.due(rounds.next().expect("it goes on"));
+    assert!(rounds.answered("c", Answer::Silence, now) && rounds.is_silent("c"));
     assert_eq!(rounds.next(), Some(now + Duration::from_secs(40)));
-    rounds.answered("c", Some(true), now);
+    rounds.answered("c", Answer::Said { well: true }, now);
     assert!(!rounds.is_silent("c"));
 }
 
@@ -125,7 +127,7 @@ fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, start)], &[deployment()], start);
     rounds.due(start);
-    rounds.answered("c", Some(true), start);
+    rounds.answered("c", Answer::Said { well: true }, start);
     let later = start + Duration::from_secs(5);
     let again = Container { process: Some(2), ..container(Health::Starting, later) };
     rounds.see(&[again], &[deployment()], later);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::services::setback::Setbacks;
 
 /// Something that happens to a host.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ const PORT: u16 = 3000;
 /// The host, and what only the world knows.
 struct World {
     host: Host,
+    setbacks: Setbacks<DeploymentId>,
     ill: BTreeSet<String>,
     made: usize,
 }
@@ -73,7 +75,7 @@ impl World {
         for version in 0..4 {
             host.images.insert(format!("image:{version}"), Image::Present);
         }
-        Self { host, ill: BTreeSet::new(), made: 0 }
+        Self { host, setbacks: Setbacks::default(), ill: BTreeSet::new(), made: 0 }
     }
 
     fn happens(&mut self, night: Night) {
@@ -81,7 +83,7 @@ impl World {
             Night::Commit(versions) => {
                 self.host.wanted = wanted(versions);
                 // A new snapshot is tried at once.
-                self.host.setbacks.clear();
+                self.setbacks.forget_all();
             }
             Night::Dies(which) => self.change_one(which, |it| it.state = State::Exited),
             Night::Vanishes(which) => {
@@ -126,7 +128,8 @@ impl World {
         }
     }
 
-    fn next(&self) -> Option<Change> {
+    fn next(&mut self) -> Option<Change> {
+        self.host.setbacks.clone_from(self.setbacks.marks());
         self.host.plan().changes.into_iter().next()
     }
 
@@ -143,31 +146,37 @@ impl World {
                     host.containers.remove(it);
                 }
                 if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
-                    let until = host.now + Duration::from_secs(30);
-                    host.setbacks.insert(id, Setback { why, until });
+                    self.setbacks.gave_up(id, why, host.now);
                 }
             }
-            Change::Stop { container, why, .. } => {
+            Change::Stop { container, origin, why } => {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
                 assert!(it.is_ours, "{container} is not ours");
                 // Half of it: it was told, and takes its time.
                 it.state = if wholly { State::Exited } else { State::Changing };
-                if let Why::Unwell(why) = why {
-                    it.given_up = Some(why);
+                match (why, origin.deployment) {
+                    (Why::Unwell(why), _) => it.told_to_end = Some(Ending::Goes(why)),
+                    (Why::Restarted(why), Some(id)) => {
+                        it.told_to_end = Some(Ending::Returns(why));
+                        self.setbacks.did_not_last(&id, host.now);
+                    }
+                    _ => {}
                 }
             }
-            Change::Start { container, .. } => {
+            Change::Start { container, origin, .. } => {
                 let now = host.now;
+                origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is started");
                 (it.state, it.started, it.health) = (State::Running, Some(now), Health::Starting);
-                it.silent_at = Some(PORT);
+                (it.silent_at, it.told_to_end) = (Some(PORT), None);
             }
             Change::Deploy { deployment, .. } => {
                 self.made += 1;
                 // Half of it: it is made, and was not started.
                 let state = if wholly { State::Running } else { State::Created };
+                self.setbacks.done(deployment.id, host.now);
                 let mut it = container(&format!("c{:04}", self.made), &deployment, state);
                 (it.started, it.health) = (Some(host.now), Health::Starting);
                 it.silent_at = Some(PORT);
@@ -203,6 +212,9 @@ impl World {
                 Some(_) if is_ill => Health::Unhealthy,
                 Some(_) => Health::Healthy,
             };
+            if is_well(it, of, self.host.now) {
+                self.setbacks.is_well(&of.id, self.host.now);
+            }
         }
     }
 
@@ -227,7 +239,7 @@ impl World {
     /// Nothing goes wrong any more.
     fn calms_down(&mut self) {
         self.ill.clear();
-        self.host.setbacks.clear();
+        self.setbacks.forget_all();
         // Twice nothing to do, with time to drain in between, is the end.
         let mut idle = 0;
         for _ in 0..200 {
@@ -292,6 +304,35 @@ proptest! {
             world.released();
             world.host.now += Duration::from_secs(3);
         }
+    }
+
+    #[test]
+    fn one_that_is_ill_and_alone_is_started_again_after_pauses_that_grow(heals in 0u64..8000) {
+        let mut world = World::new();
+        world.happens(Night::Ill(0));
+        world.happens(Night::Commit([None, Some(0), None]));
+        world.happens(Night::Works(2));
+        let id = world.host.containers.last().map(|it| it.id.clone());
+        let mut starts = vec![world.host.now];
+        for _ in 0..heals {
+            world.host.now += Duration::from_secs(1);
+            world.health_is_asked();
+            while let Some(change) = world.next() {
+                if let Change::Start { unwell, .. } = &change {
+                    prop_assert!(unwell.is_some(), "it is said why");
+                    starts.push(world.host.now);
+                }
+                world.applies(change, true);
+            }
+            prop_assert_eq!(world.host.containers.last().map(|it| it.id.clone()), id.clone());
+            prop_assert_eq!(world.ours().count(), 1);
+        }
+        let pauses: Vec<_> = starts.windows(2).map(|two| two[1] - two[0]).collect();
+        prop_assert!(pauses.is_sorted(), "{:?}", pauses);
+        prop_assert!(pauses.iter().all(|it| (10..=600).contains(&it.as_secs())), "{:?}", pauses);
+        prop_assert!(heals < 100 || !pauses.is_empty());
+        world.happens(Night::Well(0));
+        prop_assert!(serves(&world) && world.next().is_none());
     }
 
     #[test]
