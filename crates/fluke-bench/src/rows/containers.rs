@@ -19,7 +19,7 @@ pub(super) const CHECKED: Row = Row {
           outside, over TLS. Checked: 100 of them run; a reconcile of the whole host is timed from \
           the order to the server's knowing, with names and mesh looked at as well. Beside it: one \
           list of all containers over Podman's socket, by a connection that is open. Running: the \
-          first process of a container is killed; timed until the new one writes to its volume. \
+          first process of a container is killed, of another one each time; timed until the new one writes to its volume. \
           Beside it: a container like it that nobody keeps, from the request to Podman's socket to \
           start it until it writes.",
     turn: Turn::Always,
@@ -31,8 +31,8 @@ const CONTAINERS: usize = 100;
 const BATCH: usize = 20;
 const CHECKS: usize = 31;
 const KILLS: usize = 11;
-/// What comes and goes is looked at less and less often: each round is a drift of its own.
-const CALM: &str = "sleep 2";
+/// Between rounds, so that none takes part in what another one leaves to be done.
+const CALM: &str = "sleep 1";
 /// What a container does: it says when it starts, and stays.
 const COMMAND: &str = "echo >>/data/started; exec sleep 1000000";
 
@@ -55,7 +55,8 @@ fn checked(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Trou
 }
 
 fn killed(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Trouble> {
-    runs(bed, 1);
+    // What dies again and again is started less and less often: each round has its own.
+    runs(bed, KILLS);
     host.run(&format!(
         "podman create --quiet --name own --network fluke --volume own:/data localhost/web:1 \
          /bin/sh -c '{COMMAND}'"
@@ -70,8 +71,11 @@ fn killed(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Troub
         let why = || Trouble::failed("time a container", format!("it said {said:?}"));
         said.trim().parse::<f64>().map_err(|_| why())
     };
-    let pid = "podman ps --filter label=fluke.service.name=s0 --format '{{.Pid}}'";
-    let kill = format!("p=$({pid}); t=$(date +%s.%N); kill -KILL $p");
+    let kill = |service: &str| {
+        let filter = format!("--filter label=fluke.service.name={service}");
+        format!("p=$(podman ps {filter} --format '{{{{.Pid}}}}'); t=$(date +%s.%N); kill -KILL $p")
+    };
+    let mut round = 0;
     let start = format!(
         "t=$(date +%s.%N); curl --silent --fail --request POST --unix-socket {SOCKET} \
          http://podman/v4.0.0/libpod/containers/own/start"
@@ -85,7 +89,9 @@ fn killed(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Troub
             took
         },
         || {
-            let took = timed("fluke-s0-data", &kill);
+            let service = format!("s{}", round % KILLS);
+            round += 1;
+            let took = timed(&format!("fluke-{service}-data"), &kill(&service));
             bed.settles();
             took
         },
