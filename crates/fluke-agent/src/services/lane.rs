@@ -8,6 +8,7 @@
 mod desired;
 mod doing;
 mod doors;
+mod hearing;
 mod jobs;
 mod lives;
 mod look;
@@ -23,32 +24,31 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{Claim, Subnet};
+use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::{MeshReport, NodeType, ToServer};
-use fluke_model::policy::Trigger;
 use fluke_model::service::{DeploymentId, DeploymentReport};
 
-use super::addresses::{self, Addresses};
+use super::addresses::Addresses;
 use super::bridge::Interfaces;
-use super::inbox::{Inbox, Settle, Tables, Word};
+use super::inbox::{Inbox, Settle, Tables};
 use super::kept::Folder;
-use super::plan::{Asked, Ending};
+use super::plan::Ending;
 use super::podman::Podman;
 use super::section::Section;
 use super::sections::{Account, Sections};
 use super::setback::Setbacks;
 use super::{Clock, ServicesConfig};
 use crate::host::environment::Environment;
-use crate::state::Held;
 use desired::Desired;
 use doors::Doors;
+use hearing::News;
 use jobs::{Done, Jobs};
 use lives::Lives;
 use look::Known;
 use rounds::Rounds;
 use saying::{Said, Scribe};
-use state::{Cause, Idle, LIMIT};
+use state::Idle;
 use watch::Watch;
 
 /// The safety net: how long nothing may have happened before somebody looks.
@@ -147,19 +147,6 @@ enum Wake {
     Safety,
     /// Names, routes or mesh may have changed by themselves.
     Section,
-}
-
-/// What is new in what the server said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
-    /// A snapshot.
-    Snapshot,
-    /// A session.
-    Session,
-    /// Anything else that containers may depend on.
-    Word,
-    /// Only what names, routes and mesh are made of.
-    Tables,
 }
 
 impl Lane {
@@ -353,99 +340,6 @@ impl Lane {
             }
             Done::Asked { container, answer } => self.rounds.answered(&container, answer, now),
             Done::Knocked { knock, silent_at } => self.doors.answered(&knock, silent_at, now),
-        }
-    }
-
-    /// Takes what it was told.
-    fn hear(&mut self) -> News {
-        let now = Instant::now();
-        let Word { held, tables: _, subnet, session, released, settle, .. } = self.inbox.take();
-        let mut news = News::Tables;
-        if !released.is_empty() {
-            news = News::Word;
-            for id in released {
-                self.released.entry(id).or_insert(now);
-            }
-        }
-        if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
-            news = News::Word;
-            self.take_subnet(claim);
-        }
-        if let Some(settle) = settle {
-            news = News::Word;
-            self.forgive();
-            self.settling = Some(Settling { settle, until: now + LIMIT });
-        }
-        if self.session != session {
-            news = News::Session;
-            self.session = session;
-            self.said = Said::default();
-            self.settling.take_if(|it| Some(it.settle.instruction.session) != session);
-        }
-        if let Some(held) = held.filter(|held| !self.holds(held)) {
-            news = News::Snapshot;
-            self.forgive();
-            self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
-        }
-        news
-    }
-
-    fn holds(&self, held: &Arc<Held>) -> bool {
-        self.desired.as_ref().is_some_and(|desired| Arc::ptr_eq(&desired.held, held))
-    }
-
-    /// A new snapshot and somebody who asks try at once what failed before.
-    fn forgive(&mut self) {
-        self.deployments.forget_all();
-        self.containers.forget_all();
-        self.images.forget_all();
-        self.reach.forget_all();
-        self.sections.iter_mut().for_each(Sections::forgive);
-    }
-
-    fn take_subnet(&mut self, claim: Claim) {
-        self.folder.keep_claim(&claim);
-        if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
-            tracing::info!(network = %claim.subnet.network(), "this host's subnet");
-            // They listen at the old one.
-            self.sections = None;
-        }
-        self.claim = Some(claim);
-    }
-
-    /// The subnet of this host, which it takes by itself where nobody gave it one.
-    fn subnet(&mut self) -> Subnet {
-        match self.claim {
-            Some(claim) => claim.subnet,
-            None => {
-                let subnet = addresses::own_choice(self.host.as_str());
-                self.take_subnet(Claim { subnet, since: (self.clock)() });
-                subnet
-            }
-        }
-    }
-
-    fn cause(&self, wake: Wake, news: News) -> Cause {
-        if let Some(Settling { settle, .. }) = &self.settling {
-            let (instruction, trigger) = (Some(settle.instruction), settle.trigger.clone());
-            return Cause { instruction, trigger };
-        }
-        let trigger = match (wake, news) {
-            _ if self.session.is_none() => Trigger::Offline,
-            (_, News::Snapshot) => Trigger::Commit,
-            (_, News::Session) => Trigger::Connect,
-            (Wake::Event | Wake::Section, _) => Trigger::Watch,
-            (Wake::Safety, _) => Trigger::Poll,
-            (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
-        };
-        Cause { instruction: None, trigger }
-    }
-
-    fn asked(&self) -> Asked {
-        match self.settling.as_ref().map(|settling| settling.settle.service.clone()) {
-            None => Asked::Nobody,
-            Some(None) => Asked::ForAll,
-            Some(Some(service)) => Asked::For(service),
         }
     }
 

@@ -5,10 +5,10 @@ mod stage;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use fluke_model::directory::Names;
+use fluke_model::directory::{Names, Subnet};
 use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{DirectoryEdit, Fact};
-use fluke_model::policy::Policy;
+use fluke_model::policy::{Policy, Trigger};
 use fluke_model::service::{ContainerSpec, HealthSpec, Phase, SnapshotService};
 use fluke_model::verdict::Outcome;
 

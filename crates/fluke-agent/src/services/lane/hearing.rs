@@ -1,0 +1,125 @@
+//! What the lane is told, and what follows from it before anything is looked at.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fluke_model::directory::{Claim, Subnet};
+use fluke_model::policy::Trigger;
+
+use super::desired::Desired;
+use super::saying::Said;
+use super::state::{Cause, LIMIT};
+use super::{Lane, Settling, Wake};
+use crate::services::addresses;
+use crate::services::inbox::Word;
+use crate::services::plan::Asked;
+use crate::services::sections::Sections;
+use crate::state::Held;
+
+/// What is new in what the server said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// A snapshot.
+    Snapshot,
+    /// A session.
+    Session,
+    /// Anything else that containers may depend on.
+    Word,
+    /// Only what names, routes and mesh are made of.
+    Tables,
+}
+
+impl Lane {
+    /// Takes what it was told.
+    pub(super) fn hear(&mut self) -> News {
+        let now = Instant::now();
+        let Word { held, tables: _, subnet, session, released, settle, .. } = self.inbox.take();
+        let mut news = News::Tables;
+        if !released.is_empty() {
+            news = News::Word;
+            for id in released {
+                self.released.entry(id).or_insert(now);
+            }
+        }
+        if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
+            news = News::Word;
+            self.take_subnet(claim);
+        }
+        if let Some(settle) = settle {
+            news = News::Word;
+            self.forgive();
+            self.settling = Some(Settling { settle, until: now + LIMIT });
+        }
+        if self.session != session {
+            news = News::Session;
+            self.session = session;
+            self.said = Said::default();
+            self.settling.take_if(|it| Some(it.settle.instruction.session) != session);
+        }
+        if let Some(held) = held.filter(|held| !self.holds(held)) {
+            news = News::Snapshot;
+            self.forgive();
+            self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
+        }
+        news
+    }
+
+    fn holds(&self, held: &Arc<Held>) -> bool {
+        self.desired.as_ref().is_some_and(|desired| Arc::ptr_eq(&desired.held, held))
+    }
+
+    /// A new snapshot and somebody who asks try at once what failed before.
+    pub(super) fn forgive(&mut self) {
+        self.deployments.forget_all();
+        self.containers.forget_all();
+        self.images.forget_all();
+        self.reach.forget_all();
+        self.sections.iter_mut().for_each(Sections::forgive);
+    }
+
+    pub(super) fn take_subnet(&mut self, claim: Claim) {
+        self.folder.keep_claim(&claim);
+        if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
+            tracing::info!(network = %claim.subnet.network(), "this host's subnet");
+            // They listen at the old one.
+            self.sections = None;
+        }
+        self.claim = Some(claim);
+    }
+
+    /// The subnet of this host, which it takes by itself where nobody gave it one.
+    pub(super) fn subnet(&mut self) -> Subnet {
+        match self.claim {
+            Some(claim) => claim.subnet,
+            None => {
+                let subnet = addresses::own_choice(self.host.as_str());
+                self.take_subnet(Claim { subnet, since: (self.clock)() });
+                subnet
+            }
+        }
+    }
+
+    pub(super) fn cause(&self, wake: Wake, news: News) -> Cause {
+        if let Some(Settling { settle, .. }) = &self.settling {
+            let (instruction, trigger) = (Some(settle.instruction), settle.trigger.clone());
+            return Cause { instruction, trigger };
+        }
+        let trigger = match (wake, news) {
+            _ if self.session.is_none() => Trigger::Offline,
+            (_, News::Snapshot) => Trigger::Commit,
+            (_, News::Session) => Trigger::Connect,
+            (Wake::Event | Wake::Section, _) => Trigger::Watch,
+            (Wake::Safety, _) => Trigger::Poll,
+            (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
+        };
+        Cause { instruction: None, trigger }
+    }
+
+    pub(super) fn asked(&self) -> Asked {
+        match self.settling.as_ref().map(|settling| settling.settle.service.clone()) {
+            None => Asked::Nobody,
+            Some(None) => Asked::ForAll,
+            Some(Some(service)) => Asked::For(service),
+        }
+    }
+}
