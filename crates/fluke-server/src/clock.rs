@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fluke_model::time::Timestamp;
+use tokio::time::{Instant, sleep_until};
 
 use crate::reconcile::Now;
 
@@ -21,7 +22,7 @@ impl Clock {
 
     /// Reads both; only the doing side calls this.
     pub fn read(&self) -> Now {
-        Now { instant: tokio::time::Instant::now().into_std(), wall: (self.0)() }
+        Now { instant: Instant::now().into_std(), wall: (self.0)() }
     }
 }
 
@@ -35,5 +36,13 @@ impl Default for Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
+    }
+}
+
+/// Sleeps until `instant`; for ever if there is none. Cancel-safe.
+pub(crate) async fn until(instant: Option<impl Into<Instant>>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
 
 use crate::changes::Change;
-use crate::clock::Clock;
+use crate::clock::{Clock, until};
 use crate::meter::{Heard, Stopwatch};
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
@@ -161,7 +161,7 @@ impl Session {
                             break Input::Wanted(wanted);
                         }
                     }
-                    () = at(wake) => break Input::Wake,
+                    () = until(wake) => break Input::Wake,
                     heard = link.incoming.next() => match heard {
                         Ok(Some(message)) => {
                             let now = TokioInstant::now();
@@ -268,14 +268,6 @@ fn changes_what_is_known(input: &Input) -> bool {
             true
         }
         _ => false,
-    }
-}
-
-/// Sleeps until `instant`; for ever if there is none.
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant.into()).await,
-        None => std::future::pending().await,
     }
 }
 

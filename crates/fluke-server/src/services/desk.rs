@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 
 use fluke_model::id::{AgentName, SessionId};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
 
 use super::book::{Book, Directory, Own, Urgency, Word};
 use crate::changes::{Change, Changes};
-use crate::clock::Clock;
+use crate::clock::{Clock, until};
 use crate::source::Desired;
 
 /// Changes that come within so long of each other are told together, unless one cannot wait.
@@ -159,7 +158,7 @@ impl Clerk {
                     }
                     None => return,
                 },
-                () = at(due) => {}
+                () = until(due) => {}
             }
             let now = self.clock.read().instant;
             if self.due(now).is_some_and(|due| due <= now) {
@@ -226,13 +225,5 @@ impl Clerk {
     fn book_mut(&self) -> RwLockWriteGuard<'_, Book> {
         // Tables are made anew as a whole; one that was left half done is made again.
         self.book.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Sleeps until `instant`; for ever if there is none.
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant.into()).await,
-        None => std::future::pending().await,
     }
 }

@@ -14,9 +14,10 @@ use fluke_model::service::DeploymentId;
 use fluke_model::snapshot::{Compiler, Placed, Snapshot};
 use fluke_wire::server::Link;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::pulse::{Pulse, judge};
+use crate::clock::until;
 use crate::services::book::{Directory, Own, Word};
 use crate::services::desk::Desk;
 
@@ -155,15 +156,15 @@ impl Attendance {
     /// Waits until there may be something to say or to do. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let waiting = self.is_waiting.then_some(self.waits_until);
-        let Some(seat) = &mut self.seat else { return at(waiting).await };
+        let Some(seat) = &mut self.seat else { return until(waiting).await };
         let waiting = waiting.into_iter().chain(self.knows_better_until).min();
         let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
         tokio::select! {
             Ok(()) = seat.own.changed() => {}
             Ok(()) = seat.directory.changed() => {}
-            () = at(pulse) => {}
-            () = at(waiting) => {}
+            () = until(pulse) => {}
+            () = until(waiting) => {}
         }
     }
 
@@ -259,13 +260,5 @@ impl Told {
         edits.extend(placed.map(DirectoryEdit::Placements));
         self.placements = Some(placements.hash());
         edits
-    }
-}
-
-/// Sleeps until `instant`; for ever if there is none.
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }

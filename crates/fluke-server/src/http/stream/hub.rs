@@ -29,6 +29,7 @@ use super::message::{LARGE, Messages};
 use super::pace::Pace;
 use super::ring::{At, Ring};
 use crate::changes::{Change, Changes};
+use crate::clock::until;
 use crate::events::{EventLog, EventQuery};
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
@@ -426,12 +427,4 @@ struct Rendered {
     /// What was told a moment ago, and is told again later.
     kept: BTreeSet<Topic>,
     count: u64,
-}
-
-/// Sleeps until `instant`; for ever if there is none.
-async fn until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant.into()).await,
-        None => std::future::pending().await,
-    }
 }
