@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentName, Hash256, PortName, ServiceName};
+use crate::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use crate::service::Traffic;
 use crate::time::Timestamp;
 
@@ -19,8 +19,8 @@ pub type Names = Table<ServiceName, BTreeSet<Ipv4Addr>>;
 pub type Routes = Table<RouteKey, Route>;
 /// Everybody else in the mesh.
 pub type Peers = Table<AgentName, Peer>;
-/// Where numbered replicas are, so that a server that starts anew can be told.
-pub type Placements = Table<ServiceName, BTreeMap<u32, AgentName>>;
+/// Where numbered replicas and their volumes are, so that a server that starts anew can be told.
+pub type Placements = Table<ServiceName, Whereabouts>;
 
 /// Rows under keys, named by the hash of their content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +119,15 @@ impl<K: Ord + Clone + Serialize, V: Clone + PartialEq + Serialize> Table<K, V> {
             is => Err(DoesNotFit { from, to, is }),
         }
     }
+}
+
+/// Where the numbered replicas of one service are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Whereabouts {
+    /// Whose each replica is.
+    pub replicas: BTreeMap<u32, AgentName>,
+    /// Who has volumes of which replica, also of those that there are no more.
+    pub volumes: BTreeMap<u32, BTreeMap<AgentName, BTreeSet<VolumeName>>>,
 }
 
 /// Names a route.

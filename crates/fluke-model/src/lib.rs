@@ -20,3 +20,4 @@ pub mod status;
 pub mod task;
 pub mod time;
 pub mod verdict;
+pub mod volume;

@@ -14,7 +14,7 @@
 //!
 //! The server has at most one instruction under way with an agent. Heartbeats go both ways.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::{Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey};
+use crate::directory::{Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Whereabouts};
 use crate::id::{
     AgentName, CommitId, Hash256, InstanceId, InstructionId, ServiceName, SessionId, StepAddress,
     TaskName,
@@ -33,6 +33,7 @@ use crate::service::{DeploymentId, DeploymentReport};
 use crate::snapshot::{Snapshot, StepIndex};
 use crate::time::Timestamp;
 use crate::verdict::{Outcome, Output, Verdict};
+use crate::volume::Volumes;
 
 /// What an agent says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,6 +191,9 @@ pub struct ServicesReport {
     pub deployments: Vec<DeploymentReport>,
     /// Those that are no more.
     pub gone: Vec<DeploymentId>,
+    /// All volumes of numbered replicas that are on the host; none: as was last said, or, where
+    /// nothing was, not known.
+    pub volumes: Option<Volumes>,
 }
 
 /// How names, routes and mesh are on a host.
@@ -233,7 +237,7 @@ pub enum DirectoryEdit {
     /// Of peers.
     Peers(Edit<AgentName, Peer>),
     /// Of placements.
-    Placements(Edit<ServiceName, BTreeMap<u32, AgentName>>),
+    Placements(Edit<ServiceName, Whereabouts>),
 }
 
 /// A part of the directory.

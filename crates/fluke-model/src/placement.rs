@@ -2,9 +2,10 @@
 //!
 //! What runs stays where it is. What has to go somewhere goes to the host that has the fewest
 //! replicas of the service; among equals rendezvous hashing decides, so that every server decides
-//! the same. A replica that has volumes never leaves them.
+//! the same. A replica that has volumes never leaves them: it belongs to the host that has them, also
+//! while that is away, and also when the selector does not match it any more and it has to wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::id::{AgentName, Hash256, ServiceName};
@@ -18,25 +19,30 @@ pub struct Wanted<'a> {
     pub replicas: u32,
     /// Whether they have volumes.
     pub is_stateful: bool,
-    /// How long a host that is away keeps what it has.
+    /// How long a host that is away keeps what it has, volumes aside.
     pub reschedule_after: Duration,
 }
 
-/// A host that the service may run on.
+/// A host that the service may run on, or that has volumes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its agent.
     pub host: AgentName,
+    /// Whether the selector matches it.
+    pub matches: bool,
     /// How long it has been away; none: it is here.
     pub away: Option<Duration>,
-    /// The replicas that it runs, was given, or has the volumes of.
-    pub holds: Vec<u32>,
+    /// The replicas that it runs, or was given.
+    pub holds: BTreeSet<u32>,
+    /// How many it has of the volumes that the service asks for, by replica.
+    pub volumes: BTreeMap<u32, usize>,
 }
 
-/// Where every replica is; the ones that nobody can take are not in it.
+/// Where every replica belongs; the ones that nobody can take are not in it. A host that does not
+/// match is there only for a replica whose volumes it has, which waits.
 pub type Placement = BTreeMap<u32, AgentName>;
 
-/// Places every replica. `candidates` are the hosts that match, each once, in any order.
+/// Places every replica. `candidates` are those that match or have volumes, each once, in any order.
 pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
     placing.keep_what_is_held();
@@ -53,39 +59,61 @@ pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     placing.placement
 }
 
+/// How good a host's right to a replica is: what comes first here decides first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    /// Data is not left behind.
+    has_volumes: bool,
+    /// Of two that have data, the one that it runs with is the newer.
+    holds: bool,
+    volumes: usize,
+    matches: bool,
+    is_here: bool,
+    weight: Hash256,
+}
+
 struct Placing<'a> {
     wanted: Wanted<'a>,
-    hosts: Vec<&'a Candidate>,
+    hosts: &'a [Candidate],
     placement: Placement,
     loads: BTreeMap<&'a AgentName, u32>,
 }
 
 impl<'a> Placing<'a> {
-    fn new(wanted: Wanted<'a>, candidates: &'a [Candidate]) -> Self {
-        let keeps = |candidate: &&Candidate| {
-            let patience = wanted.is_stateful.then_some(Duration::MAX);
-            let patience = patience.unwrap_or(wanted.reschedule_after);
-            candidate.away.is_none_or(|away| away < patience)
-        };
-        let hosts = candidates.iter().filter(keeps).collect();
+    fn new(wanted: Wanted<'a>, hosts: &'a [Candidate]) -> Self {
         Self { wanted, hosts, placement: Placement::new(), loads: BTreeMap::new() }
     }
 
-    /// Of several that hold a replica, one that is here; then the one that hashing prefers.
+    /// Of several that have a right to a replica, the one that has the best.
     fn keep_what_is_held(&mut self) {
-        let mut holders: BTreeMap<u32, &'a Candidate> = BTreeMap::new();
-        for host in &self.hosts {
-            for number in host.holds.iter().filter(|number| **number < self.wanted.replicas) {
-                let rank = |host: &Candidate| {
-                    (host.away.is_none(), weight(self.wanted.service, *number, &host.host))
-                };
-                let best = holders.entry(*number).or_insert(host);
-                if rank(host) > rank(best) {
-                    *best = host;
+        let mut best: BTreeMap<u32, (Right, &'a Candidate)> = BTreeMap::new();
+        for host in self.hosts {
+            let has = host.volumes.range(..self.wanted.replicas).map(|(number, _)| number);
+            for number in host.holds.range(..self.wanted.replicas).chain(has) {
+                let Some(right) = self.right(host, *number) else { continue };
+                match best.get(number) {
+                    Some((known, _)) if *known >= right => {}
+                    _ => drop(best.insert(*number, (right, host))),
                 }
             }
         }
-        holders.into_iter().for_each(|(number, host)| self.put(number, host));
+        best.into_iter().for_each(|(number, (_, host))| self.put(number, host));
+    }
+
+    /// What right a host has to a replica. Whoever has a volume has one for good; what a host merely
+    /// holds is its own for as long as it matches and is not away for too long.
+    fn right(&self, host: &Candidate, number: u32) -> Option<Right> {
+        let right = Right {
+            has_volumes: host.volumes.get(&number).is_some_and(|count| *count > 0),
+            holds: host.holds.contains(&number),
+            volumes: host.volumes.get(&number).copied().unwrap_or_default(),
+            matches: host.matches,
+            is_here: host.away.is_none(),
+            weight: weight(self.wanted.service, number, &host.host),
+        };
+        let patience = self.wanted.reschedule_after;
+        let may_keep = host.matches && host.away.is_none_or(|away| away < patience);
+        (right.has_volumes || (right.holds && may_keep)).then_some(right)
     }
 
     fn find_room_for_the_rest(&mut self) {
@@ -127,8 +155,9 @@ impl<'a> Placing<'a> {
         (self.load(to) + 2 <= fullest).then_some((*number, to))
     }
 
+    /// Those that something new can be put on.
     fn here(&self) -> impl Iterator<Item = &'a Candidate> {
-        self.hosts.iter().copied().filter(|host| host.away.is_none())
+        self.hosts.iter().filter(|host| host.matches && host.away.is_none())
     }
 
     fn emptiest(&self, number: u32) -> Option<&'a Candidate> {

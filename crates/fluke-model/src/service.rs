@@ -19,6 +19,9 @@ pub const RESCHEDULE_AFTER: Duration = Duration::from_secs(300);
 /// The most replicas that one service may have.
 pub const MAX_REPLICAS: u32 = 10_000;
 
+/// The most volumes that one service may have.
+pub const MAX_VOLUMES: usize = 64;
+
 /// A service as a manifest defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
@@ -289,8 +292,6 @@ pub struct DeploymentReport {
     pub serves: bool,
     /// What is under way, what it waits for, or why it failed.
     pub note: Option<String>,
-    /// Whether the volumes of this replica are on the host.
-    pub has_volumes: bool,
 }
 
 /// How far a deployment is.

@@ -10,6 +10,7 @@ pub mod claims;
 pub mod desk;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod host;
 pub mod listing;
 pub mod sheet;
 pub mod view;

@@ -36,8 +36,6 @@ pub(crate) const MAX_WORDS: usize = 1000;
 pub(crate) const MAX_ENV: usize = 1000;
 /// The most ports there are.
 pub(crate) const MAX_PORTS: usize = 65_535;
-/// The most volumes of a container.
-pub(crate) const MAX_VOLUMES: usize = 64;
 /// Bytes of a path or a command.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 /// Bytes of an image's name, a digest, a domain.

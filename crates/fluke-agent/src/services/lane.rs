@@ -28,6 +28,7 @@ use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::{MeshReport, NodeType, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport};
+use fluke_model::volume::Volumes;
 
 use super::addresses::Addresses;
 use super::bridge::Interfaces;
@@ -122,6 +123,8 @@ pub struct Lane {
     reports: Vec<DeploymentReport>,
     /// Whether something of ours is here.
     has_containers: bool,
+    /// The volumes of numbered replicas that are here, as far as is known.
+    volumes: Option<Volumes>,
     looked: Option<Instant>,
     look_at: Option<Instant>,
 }
@@ -190,6 +193,7 @@ impl Lane {
             said: Said::default(),
             reports: Vec::new(),
             has_containers: false,
+            volumes: None,
             looked: None,
             look_at: None,
         }
@@ -238,8 +242,10 @@ impl Lane {
         let cause = self.cause(wake, news);
         let idle = self.work_through(idle, desired, cause).await;
         self.keep_tables();
-        if !self.is_concerned() {
-            self.go_quiet();
+        match (self.is_concerned(), self.is_watchful()) {
+            (true, _) => {}
+            (false, true) => self.sections = None,
+            (false, false) => self.go_quiet(),
         }
         idle
     }
@@ -248,6 +254,12 @@ impl Lane {
     fn is_concerned(&self) -> bool {
         let wants = self.desired.as_ref().is_some_and(|desired| !desired.wanted.is_empty());
         wants || self.has_containers || self.node_type == NodeType::Proxy
+    }
+
+    /// Whether anything may happen here that others have to know of: a volume that somebody removes
+    /// is what a replica waited for.
+    fn is_watchful(&self) -> bool {
+        self.is_concerned() || self.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())
     }
 
     /// Nothing is asked, listened to or timed any more.
@@ -371,7 +383,13 @@ impl Lane {
         if self.session.is_none() {
             return;
         }
-        if let Some(report) = self.said.deployments(&self.reports) {
+        // Where others are comes first: whoever hears only what is here would make up for the rest.
+        if self.said.placements()
+            && let Some(placements) = self.inbox.tables().placements
+        {
+            self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
+        }
+        if let Some(report) = self.said.deployments(&self.reports, self.volumes.as_ref()) {
             self.scribe.say(ToServer::Services(report)).await;
         }
     }
@@ -385,15 +403,8 @@ impl Lane {
             claim: self.claim,
         });
         let mesh = reached.and_then(|report| self.said.mesh(report));
-        let placements = match self.said.placements() {
-            true => self.inbox.tables().placements,
-            false => None,
-        };
         if let Some(mesh) = mesh {
             self.scribe.say(ToServer::Mesh(mesh)).await;
-        }
-        if let Some(placements) = placements {
-            self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
         }
         if let Some(network) = network {
             self.scribe.say(ToServer::Network(network)).await;

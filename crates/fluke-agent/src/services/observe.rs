@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use fluke_model::id::{Hash256, ServiceName};
+use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::service::{ContainerSpec, DeploymentId, Health, Replica};
 
 use super::plan::{Container, Deployment, Origin, State};
-use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, volume_name};
+use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, volume};
 use super::podman::{Details, Listed};
 
 /// What all our labels begin with.
@@ -139,12 +139,12 @@ fn other_environment(details: &Details, env: &BTreeMap<String, String>) -> Optio
 }
 
 fn other_volumes(details: &Details, wanted: &Deployment) -> Option<String> {
-    let is_mounted = |name: &str, path: &str| {
-        let volume = volume_name(wanted, name);
+    let is_mounted = |name: &VolumeName, path: &str| {
+        let volume = volume(wanted, name).to_string();
         details.mounts.iter().any(|mount| mount.name == volume && mount.destination == path)
     };
     let mut volumes = wanted.spec.volumes.iter();
-    let missing = volumes.find(|(name, path)| !is_mounted(name.as_str(), path));
+    let missing = volumes.find(|(name, path)| !is_mounted(name, path));
     missing.map(|(name, path)| format!("its volume {name} is not at {path}"))
 }
 

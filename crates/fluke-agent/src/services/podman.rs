@@ -11,6 +11,7 @@ mod pull;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fluke_model::volume::{Volume, Volumes};
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -190,11 +191,12 @@ impl Podman {
         Ok(Pull::new(what, accepted("pull an image", answer).await?))
     }
 
-    /// What happens to containers from now on.
+    /// What happens to containers and volumes from now on.
     pub async fn events(&self) -> Result<Events, PodmanError> {
         let what = "tell what happens";
-        let path = "events?stream=true&filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
-        let answer = self.send(Method::GET, what, path, NOTHING, None).await?;
+        let filter = escape(r#"{"type":["container","volume"]}"#);
+        let path = format!("events?stream=true&filters={filter}");
+        let answer = self.send(Method::GET, what, &path, NOTHING, None).await?;
         Ok(Events::new(accepted(what, answer).await?))
     }
 
@@ -224,28 +226,28 @@ impl Podman {
     }
 
     /// Makes a volume, if it is not there.
-    pub async fn create_volume(&self, name: &str) -> Result<(), PodmanError> {
+    pub async fn create_volume(&self, volume: &Volume) -> Result<(), PodmanError> {
+        let name = volume.to_string();
         let what = format!("create the volume {name}");
         match self.get::<serde_json::Value>(&what, &format!("volumes/{name}/json")).await {
             Ok(_) => return Ok(()),
             Err(error) if !error.is_not_found() => return Err(error),
             Err(_) => {}
         }
-        let body = serde_json::json!({ "Name": name, "Labels": { "fluke.volume": name } });
+        let body = serde_json::json!({ "Name": name, "Labels": create::volume_labels(volume) });
         self.call(Method::POST, &what, "volumes/create", Some(&body), CHANGE).await.map(drop)
     }
 
-    /// Every volume of ours.
-    pub async fn volumes(&self) -> Result<Vec<String>, PodmanError> {
+    /// Every volume of a service, whoever made it.
+    pub async fn volumes(&self) -> Result<Volumes, PodmanError> {
         #[derive(serde::Deserialize)]
-        struct Volume {
+        struct Listed {
             #[serde(rename = "Name")]
             name: String,
         }
-        let filter = escape(r#"{"label":["fluke.volume"]}"#);
-        let path = format!("volumes/json?filters={filter}");
-        let volumes: Option<Vec<Volume>> = self.get("list volumes", &path).await?;
-        Ok(volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect())
+        let listed: Option<Vec<Listed>> = self.get("list volumes", "volumes/json").await?;
+        let volume = |it: &Listed| Volume::called(&it.name);
+        Ok(listed.iter().flatten().filter_map(volume).collect())
     }
 
     async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, PodmanError> {

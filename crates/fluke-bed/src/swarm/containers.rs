@@ -17,7 +17,7 @@ impl Containers {
     /// What a new session begins with.
     pub(super) fn report(&self) -> Option<ToServer> {
         let deployments = self.deployments.clone()?;
-        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         Some(ToServer::Services(report))
     }
 

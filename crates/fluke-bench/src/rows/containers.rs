@@ -91,7 +91,7 @@ fn killed(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Troub
         || {
             let service = format!("s{}", round % KILLS);
             round += 1;
-            let took = timed(&format!("fluke-{service}-data"), &kill(&service));
+            let took = timed(&format!("fluke.{service}.data"), &kill(&service));
             bed.settles();
             took
         },

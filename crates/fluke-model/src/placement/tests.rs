@@ -13,7 +13,25 @@ fn web() -> ServiceName {
 }
 
 fn here(number: usize, holds: &[u32]) -> Candidate {
-    Candidate { host: name(number), away: None, holds: holds.to_vec() }
+    Candidate {
+        host: name(number),
+        matches: true,
+        away: None,
+        holds: holds.iter().copied().collect(),
+        volumes: BTreeMap::new(),
+    }
+}
+
+impl Candidate {
+    /// It has a volume of each of these.
+    fn with(self, volumes: &[u32]) -> Self {
+        Self { volumes: volumes.iter().map(|number| (*number, 1)).collect(), ..self }
+    }
+
+    /// The selector does not match it.
+    fn relabelled(self) -> Self {
+        Self { matches: false, ..self }
+    }
 }
 
 fn away(number: usize, seconds: u64, holds: &[u32]) -> Candidate {
@@ -68,11 +86,46 @@ fn a_host_that_is_away_keeps_its_replica_until_its_time_is_up() {
 
 #[test]
 fn volumes_never_move_however_long_their_host_is_away() {
-    let hosts = [away(0, 1_000_000, &[0]), here(1, &[1])];
+    let hosts = [away(0, 1_000_000, &[0]).with(&[0]), here(1, &[1])];
     assert_eq!(placed(2, true, &hosts)[&0], name(0));
     // Nor are they evened out.
-    let hosts = [here(0, &[0, 1, 2]), here(1, &[])];
+    let hosts = [here(0, &[0, 1, 2]).with(&[0, 1, 2]), here(1, &[])];
     assert!(placed(3, true, &hosts).values().all(|host| *host == name(0)));
+}
+
+#[test]
+fn a_replica_finds_its_volume_wherever_that_was_left() {
+    for left in 0..4 {
+        let mut hosts: Vec<Candidate> = (0..4).map(|number| here(number, &[])).collect();
+        hosts[left] = here(left, &[]).with(&[1]);
+        assert_eq!(placed(2, true, &hosts)[&1], name(left));
+        // Also where it was given to another one meanwhile, which has not begun.
+        hosts[(left + 1) % 4].holds.insert(1);
+        assert_eq!(placed(2, true, &hosts)[&1], name(left));
+    }
+}
+
+#[test]
+fn a_replica_waits_for_a_volume_that_is_on_a_host_that_does_not_match_any_more() {
+    let hosts = [here(0, &[]).with(&[0]).relabelled(), here(1, &[])];
+    assert_eq!(placed(1, true, &hosts), Placement::from([(0, name(0))]));
+    let released = [here(0, &[0]).relabelled(), here(1, &[])];
+    assert_eq!(placed(1, true, &released), Placement::from([(0, name(1))]));
+}
+
+#[test]
+fn of_two_that_have_the_volume_the_one_that_it_runs_with_is_right() {
+    let both = |one: Candidate, other: Candidate| placed(1, true, &[one, other])[&0].clone();
+    let stale = |number| here(number, &[]).with(&[0]);
+    let runs = |number| here(number, &[0]).with(&[0]);
+    assert_eq!(both(stale(0), runs(1)), name(1));
+    assert_eq!(both(runs(0), stale(1)), name(0));
+    let lost = Candidate { away: Some(Duration::from_secs(1_000_000)), ..runs(0) };
+    assert_eq!(both(lost, stale(1)), name(0), "the other one may be old");
+    assert_eq!(both(runs(0).relabelled(), stale(1)), name(0));
+    assert_eq!(both(stale(0).relabelled(), stale(1)), name(1), "nothing runs");
+    let more = Candidate { volumes: BTreeMap::from([(0, 2)]), ..here(0, &[]) };
+    assert_eq!(both(more, stale(1)), name(0), "it has more of them");
 }
 
 #[test]
@@ -95,11 +148,20 @@ fn a_new_host_takes_its_share_and_no_more() {
 }
 
 prop_compose! {
-    fn fleet()(hosts in prop::collection::vec((prop::option::of(0u64..600), prop::collection::vec(0u32..12, 0..4)), 0..8)) -> Vec<Candidate> {
-        hosts.into_iter().enumerate().map(|(number, (gone, holds))| match gone {
-            Some(seconds) => away(number, seconds, &holds),
-            None => here(number, &holds),
-        }).collect()
+    fn fleet()(hosts in prop::collection::vec((
+        prop::option::of(0u64..600),
+        prop::collection::vec(0u32..12, 0..4),
+        prop::collection::btree_map(0u32..12, 1usize..3, 0..3),
+        prop::bool::weighted(0.8),
+    ), 0..8)) -> Vec<Candidate> {
+        let host = |(number, (gone, holds, volumes, matches)): (usize, (Option<u64>, Vec<u32>, _, _))| {
+            let host = match gone {
+                Some(seconds) => away(number, seconds, &holds),
+                None => here(number, &holds),
+            };
+            Candidate { volumes, matches, ..host }
+        };
+        hosts.into_iter().enumerate().map(host).collect()
     }
 }
 
@@ -126,7 +188,7 @@ proptest! {
     ) {
         let placement = placed(replicas, stateful, &candidates);
         prop_assert!(placement.keys().all(|number| *number < replicas));
-        if candidates.iter().any(|candidate| candidate.away.is_none()) {
+        if candidates.iter().any(|candidate| candidate.matches && candidate.away.is_none()) {
             prop_assert_eq!(placement.len() as u32, replicas);
         }
     }
@@ -135,9 +197,11 @@ proptest! {
     fn a_stateless_service_is_spread_evenly_over_those_that_are_here(
         candidates in fleet(), replicas in 0u32..12,
     ) {
+        let stateless = |it: Candidate| Candidate { volumes: BTreeMap::new(), ..it };
+        let candidates: Vec<Candidate> = candidates.into_iter().map(stateless).collect();
         let placement = placed(replicas, false, &candidates);
         let loads = loads(&placement);
-        let here = candidates.iter().filter(|candidate| candidate.away.is_none());
+        let here = candidates.iter().filter(|it| it.matches && it.away.is_none());
         let here: Vec<u32> = here
             .map(|candidate| loads.get(&candidate.host).copied().unwrap_or_default())
             .collect();
@@ -165,10 +229,24 @@ proptest! {
         for (number, host) in &placement {
             let holders: BTreeSet<&AgentName> = candidates
                 .iter()
-                .filter(|candidate| candidate.holds.contains(number))
+                .filter(|candidate| candidate.volumes.contains_key(number))
                 .map(|candidate| &candidate.host)
                 .collect();
             prop_assert!(holders.is_empty() || holders.contains(host));
+        }
+        let wherever = candidates.iter().flat_map(|candidate| candidate.volumes.keys());
+        for number in wherever.filter(|number| **number < replicas) {
+            prop_assert!(placement.contains_key(number), "{} has a host", number);
+        }
+    }
+
+    #[test]
+    fn who_does_not_match_gets_nothing_but_what_it_has_the_volumes_of(
+        candidates in fleet(), replicas in 0u32..12, stateful: bool,
+    ) {
+        for (number, host) in placed(replicas, stateful, &candidates) {
+            let host = candidates.iter().find(|it| it.host == host).expect("one of them");
+            prop_assert!(host.matches || host.volumes.contains_key(&number));
         }
     }
 }

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey};
+use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase};
 use fluke_model::snapshot::Placed;
 
+use super::host::{HostView, Presence, RESTART_GRACE};
 use super::sheet::Sheet;
-use super::view::{HostView, Presence, RESTART_GRACE, Services, View};
+use super::view::{Services, View};
 use crate::reconcile::Now;
 
 /// How long a server that has just started waits for agents that know where replicas are, before
@@ -72,7 +73,7 @@ pub struct Directory {
     /// Who is in the mesh.
     pub peers: Sheet<AgentName, Peer>,
     /// Which replica is where.
-    pub placements: Sheet<ServiceName, BTreeMap<u32, AgentName>>,
+    pub placements: Sheet<ServiceName, Whereabouts>,
 }
 
 /// What one agent is told.
@@ -219,10 +220,13 @@ impl Book {
                 Urgency::Soon
             }
             Word::Placements(mut known) => {
-                if self.directory.is_in_force {
-                    known.0.retain(|name, _| self.services.contains_key(name));
-                }
-                if known.0.values().any(|placement| !placement.is_empty()) {
+                let is_over = |name: &_| {
+                    self.directory.is_in_force && !self.services.contains_key::<ServiceName>(name)
+                };
+                known.0.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
+                    it.replicas.clear();
+                });
+                if known.0.values().any(|it| !it.replicas.is_empty()) {
                     self.settling = None;
                 }
                 self.view.hear_of(&known, now.instant);
@@ -262,6 +266,9 @@ impl Book {
         if host.presence == before {
             return Urgency::None;
         }
+        if host.presence.away_since().is_some() {
+            host.suspect(&self.services);
+        }
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
         (self.changed.placement, self.changed.tables) = (true, true);
         Urgency::Now
@@ -271,6 +278,7 @@ impl Book {
         let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
         let is_whole = report.whole;
         let (serving, held) = (host.serving(), held(host));
+        let kept = report.volumes.is_some().then(|| host.volumes.clone());
         let presence = host.presence;
         let gone = report.gone.iter().filter_map(|id| host.deployments.get(id));
         self.touched.extend(gone.map(|it| it.service.clone()));
@@ -280,6 +288,13 @@ impl Book {
         self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
         host.reported(report);
         let now_serving = host.serving();
+        let others = kept.iter().flat_map(|kept| {
+            let is_other = |name: &&ServiceName| kept.get(*name) != host.volumes.get(*name);
+            kept.keys().chain(host.volumes.keys()).filter(is_other)
+        });
+        let others: BTreeSet<ServiceName> = others.cloned().collect();
+        self.changed.placement |= !others.is_empty();
+        self.touched.extend(others);
         self.changed.placement |= presence != host.presence || held != self::held(host);
         self.changed.tables |= serving != now_serving || has_retiring(host);
         self.changed.owns |= has_retiring(host) || presence != host.presence;
@@ -329,7 +344,7 @@ impl Book {
             };
             self.view.give(&service.name, &placement);
         }
-        let edit = self.directory.placements.turn(self.view.placements());
+        let edit = self.directory.placements.turn(self.view.placements(&self.services));
         if let Some(edit) = &edit {
             self.touched.extend(edit.set.iter().map(|(name, _)| name.clone()));
         }
@@ -368,10 +383,7 @@ impl Book {
 
     /// The next moment at which a host has been away for too long, or long enough.
     fn next_due(&self, now: Instant) -> Option<Instant> {
-        let patience = |name: &ServiceName| {
-            let service = self.services.get(name)?;
-            (!service.container.is_stateful()).then_some(service.reschedule_after)
-        };
+        let patience = |name: &ServiceName| Some(self.services.get(name)?.reschedule_after);
         let of_host = |host: &HostView| {
             let since = host.presence.away_since()?;
             let moved = host.given.keys().filter_map(patience).map(|patience| since + patience);
@@ -384,15 +396,19 @@ impl Book {
         self.view.hosts.values().filter_map(of_host).chain(settled).min()
     }
 
+    /// Forgets hosts that did not come back, but for the volumes that are on them.
     fn forget_the_lost(&mut self, now: Instant) {
         let is_lost = |host: &HostView| {
             let away = host.presence.away_since().map(|since| now.saturating_duration_since(since));
             away.is_some_and(|away| away > REMEMBERED)
         };
-        let lost = self.view.hosts.extract_if(.., |_, host| is_lost(host));
-        let lost: Vec<AgentName> = lost.map(|(name, _)| name).collect();
-        self.changed.peers |= !lost.is_empty();
-        lost.iter().for_each(|name| self.view.claims.give_up(name));
+        for (name, host) in self.view.hosts.iter_mut().filter(|(_, host)| is_lost(host)) {
+            if host.mesh.take().is_some() {
+                self.changed.peers = true;
+                self.view.claims.give_up(name);
+            }
+        }
+        self.view.hosts.retain(|_, host| !is_lost(host) || !host.volumes.is_empty());
     }
 }
 
@@ -401,9 +417,8 @@ fn has_retiring(host: &HostView) -> bool {
 }
 
 /// What of a host decides on where replicas are.
-fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool, bool)> {
-    let all = host.deployments.values();
-    all.map(|it| (it.id, it.phase == Phase::Retiring, it.has_volumes)).collect()
+fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool)> {
+    host.deployments.values().map(|it| (it.id, it.phase == Phase::Retiring)).collect()
 }
 
 #[cfg(test)]

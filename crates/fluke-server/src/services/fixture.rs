@@ -59,6 +59,5 @@ pub fn deployment(text: &str, replica: Replica, address: impl Into<Ipv4Addr>) ->
         address: Some(address.into()),
         serves: true,
         note: None,
-        has_volumes: false,
     }
 }

@@ -1,5 +1,7 @@
 //! Services as they look from outside: API types made from the book, and nothing decided.
 
+mod waiting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -14,8 +16,9 @@ use fluke_model::service::{
 use fluke_model::status::Status;
 
 use super::book::Book;
-use super::view::{HostView, Presence};
+use super::host::{HostView, Presence};
 use crate::reconcile::status_of;
+use waiting::{Owners, owners, remark, waiting};
 
 /// What runs of each service, and where.
 type Running<'a> =
@@ -51,11 +54,15 @@ fn view(
     now: Instant,
 ) -> ServiceView {
     let wanted = wanted(book, service);
+    let owners = owners(book.view(), service);
     let mut deployments: Vec<DeploymentView> = wanted
         .iter()
-        .map(|((id, agent), (replica, host))| match host.deployments.get(id) {
-            Some(report) => deployment(agent, host, report, now),
-            None => missing(agent, host, *id, *replica, service, now),
+        .map(|((id, agent), (replica, host))| {
+            let seen = match host.deployments.get(id) {
+                Some(report) => deployment(agent, host, report, now),
+                None => missing(agent, host, *id, *replica, service, now),
+            };
+            with_remark(seen, service, *replica, &owners)
         })
         .collect();
     let all = running.get(&service.name).into_iter().flatten();
@@ -63,7 +70,8 @@ fn view(
     deployments.extend(others.map(|(agent, host, it)| deployment(agent, host, it, now)));
     let counts = count(service, &deployments[..wanted.len()], &deployments);
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
-    let waiting = waiting(service, &deployments);
+    let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
+    let waiting = waiting(book.view(), service, &placed, &owners);
     let addresses = book.directory().names.table().0.get(&service.name);
     ServiceView {
         name: service.name.clone(),
@@ -97,9 +105,10 @@ fn wanted<'a>(
                 let matches = labels.is_some_and(|labels| service.selector.matches(labels));
                 matches.then_some(Replica::Own).into_iter().collect()
             }
+            // One that belongs to a host which does not match waits.
             Some(_) => {
-                let given = host.given.get(&service.name).into_iter().flatten();
-                given.copied().map(Replica::Number).collect()
+                let given = host.given.get(&service.name).filter(|_| host.is_matched_by(service));
+                given.into_iter().flatten().copied().map(Replica::Number).collect()
             }
         };
         for replica in replicas {
@@ -131,6 +140,22 @@ fn deployment(
         serves: it.serves,
         note: it.note.clone().or_else(|| away(host).map(str::to_string)),
     }
+}
+
+/// With what is to be known about its volumes behind what is known of itself.
+fn with_remark(
+    seen: DeploymentView,
+    service: &Service,
+    replica: Replica,
+    owners: &Owners<'_>,
+) -> DeploymentView {
+    let is_away = !seen.connected || seen.status == Status::Offline;
+    let remark = remark(service, replica, &seen.agent, is_away, owners);
+    let note = match (seen.note, remark) {
+        (Some(note), Some(remark)) => Some(format!("{note}; {remark}")),
+        (note, remark) => note.or(remark),
+    };
+    DeploymentView { note, ..seen }
 }
 
 fn missing(
@@ -212,26 +237,6 @@ fn served(deployments: &[DeploymentView]) -> u32 {
     let serving = deployments.iter().filter(|it| it.serves && it.status != Status::Offline);
     let place = |it: &DeploymentView| (it.replica, it.replica.is_none().then(|| it.agent.clone()));
     serving.map(place).collect::<BTreeSet<_>>().len() as u32
-}
-
-/// What no replica can say of itself, since there is none.
-fn waiting(service: &Service, deployments: &[DeploymentView]) -> Vec<String> {
-    let Some(count) = service.replicas else {
-        let nobody = "no host that runs services matches its selector";
-        return deployments.is_empty().then(|| nobody.to_string()).into_iter().collect();
-    };
-    let placed: Vec<u32> = deployments.iter().filter_map(|it| it.replica).collect();
-    let nowhere: Vec<String> =
-        (0..count).filter(|it| !placed.contains(it)).map(|it| it.to_string()).collect();
-    let what = match nowhere.len() {
-        0 => return Vec::new(),
-        1 => format!("replica {} waits", nowhere[0]),
-        2..=8 => format!("replicas {} wait", nowhere.join(", ")),
-        many => format!("{many} replicas wait"),
-    };
-    vec![format!(
-        "{what} for a host: none that runs services and matches the selector is connected"
-    )]
 }
 
 fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {

@@ -7,90 +7,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fluke_model::directory::{Names, Peer, Peers, Placements, Route, RouteKey, Routes, Table};
+use fluke_model::directory::{
+    Names, Peer, Peers, Placements, Route, RouteKey, Routes, Table, Whereabouts,
+};
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
-use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
+use fluke_model::message::NodeType;
 use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
-use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
-use fluke_model::snapshot::Placed;
+use fluke_model::service::{DeploymentId, DeploymentReport, MAX_REPLICAS, Phase, Replica, Service};
+use fluke_model::volume::MAX_PLACES;
 
 use super::claims::Claims;
-
-/// How long what a host runs is led to after its agent's connection was closed in good order: the
-/// agent restarts, the machine goes on.
-pub const RESTART_GRACE: Duration = Duration::from_secs(30);
+use super::host::{HostView, Presence};
 
 /// How many hosts are known at most; what others say of hosts must not fill the memory.
 const MOST: usize = 100_000;
 
 /// The services of a commit.
 pub type Services = BTreeMap<ServiceName, Arc<Service>>;
-
-/// What is known of one host.
-#[derive(Debug, Clone)]
-pub struct HostView {
-    /// What services choose it by; none for one that others spoke of and that was not seen yet.
-    pub labels: Option<Labels>,
-    /// Whether it takes public traffic.
-    pub node_type: NodeType,
-    /// Whether it is there.
-    pub presence: Presence,
-    /// What it runs.
-    pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
-    /// The replicas that it was given and may not speak of yet.
-    pub given: Placed,
-    /// Whether that is only what others say.
-    pub is_hearsay: bool,
-    /// How names, routes and mesh are there.
-    pub network: Option<NetworkReport>,
-    /// How it is reached.
-    pub mesh: Option<MeshReport>,
-}
-
-/// Whether a host is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// Connected.
-    Here,
-    /// Connected, and has not said yet what it runs: it keeps what it has, and gets nothing more.
-    Arriving(Instant),
-    /// Its agent closed the connection: the machine lives.
-    Restarting(Instant),
-    /// Nothing is heard of its machine; the connection may still be thought open.
-    Silent(Instant),
-    /// Others spoke of it; it was not seen since this server started.
-    Expected(Instant),
-}
-
-impl Presence {
-    /// Since when it is away; none if it is here.
-    pub fn away_since(self) -> Option<Instant> {
-        match self {
-            Self::Here => None,
-            Self::Arriving(since)
-            | Self::Restarting(since)
-            | Self::Silent(since)
-            | Self::Expected(since) => Some(since),
-        }
-    }
-
-    /// Whether its agent can be told something.
-    pub fn is_connected(self) -> bool {
-        matches!(self, Self::Here | Self::Arriving(_))
-    }
-
-    /// Whether what it runs may be led to.
-    pub fn is_reachable(self, now: Instant) -> bool {
-        match self {
-            Self::Here | Self::Arriving(_) => true,
-            Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
-            Self::Silent(_) | Self::Expected(_) => false,
-        }
-    }
-}
 
 /// What is known of all hosts.
 #[derive(Debug, Clone, Default)]
@@ -99,87 +35,6 @@ pub struct View {
     pub hosts: BTreeMap<AgentName, HostView>,
     /// Whose subnet is whose.
     pub claims: Claims,
-}
-
-impl HostView {
-    /// One that has just connected.
-    pub fn here(labels: Labels, node_type: NodeType) -> Self {
-        Self { labels: Some(labels), node_type, ..Self::new(Presence::Here) }
-    }
-
-    /// One that others speak of.
-    pub fn expected(now: Instant) -> Self {
-        Self { is_hearsay: true, ..Self::new(Presence::Expected(now)) }
-    }
-
-    fn new(presence: Presence) -> Self {
-        Self {
-            labels: None,
-            node_type: NodeType::Worker,
-            presence,
-            deployments: BTreeMap::new(),
-            given: Placed::new(),
-            is_hearsay: false,
-            network: None,
-            mesh: None,
-        }
-    }
-
-    /// Takes what changed.
-    pub fn reported(&mut self, report: ServicesReport) {
-        if report.whole {
-            self.deployments.clear();
-            if std::mem::take(&mut self.is_hearsay) {
-                self.given.clear();
-            }
-            if matches!(self.presence, Presence::Arriving(_)) {
-                self.presence = Presence::Here;
-            }
-        }
-        report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
-        self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
-    }
-
-    /// Whether a service is for it; one that was not seen had it when it was last spoken of.
-    fn is_matched_by(&self, service: &Service) -> bool {
-        match &self.labels {
-            Some(labels) => service.selector.matches(labels),
-            None => self.given.contains_key(&service.name),
-        }
-    }
-
-    /// What names and routes may lead to here.
-    pub fn serving(&self) -> BTreeSet<(DeploymentId, Option<Ipv4Addr>)> {
-        let serving = self.deployments.values().filter(|it| it.serves);
-        serving.map(|it| (it.id, it.address)).collect()
-    }
-
-    /// The numbered replicas of a service that serve here, or have their data here.
-    fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
-        let is_rooted =
-            |it: &&DeploymentReport| it.has_volumes || (it.serves && it.phase != Phase::Retiring);
-        let of_it = self.deployments.values().filter(move |it| it.service == service.name);
-        of_it.filter(is_rooted).filter_map(|it| match it.replica {
-            Replica::Number(number) => Some(number),
-            Replica::Own => None,
-        })
-    }
-
-    /// The numbered replicas of a service that it runs, was given, or has the volumes of. What
-    /// retires is on its way out, unless its data is here.
-    fn holds(&self, service: &ServiceName) -> Vec<u32> {
-        let is_held = |it: &&DeploymentReport| {
-            it.service == *service && (it.phase != Phase::Retiring || it.has_volumes)
-        };
-        let number = |it: &DeploymentReport| match it.replica {
-            Replica::Number(number) => Some(number),
-            Replica::Own => None,
-        };
-        let runs = self.deployments.values().filter(is_held).filter_map(number);
-        let given = self.given.get(service).into_iter().flatten().copied();
-        let all: BTreeSet<u32> = runs.chain(given).collect();
-        all.into_iter().collect()
-    }
 }
 
 /// Who serves now and will go on to: replicas by service.
@@ -212,7 +67,10 @@ impl View {
         now: Instant,
     ) -> Placement {
         let Some(replicas) = service.replicas else { return Placement::new() };
-        let hosts = || self.hosts.iter().filter(|(_, host)| host.is_matched_by(service));
+        let is_concerned = |(_, host): &(_, &HostView)| {
+            host.is_matched_by(service) || host.volumes_of(service).next().is_some()
+        };
+        let hosts = || self.hosts.iter().filter(is_concerned);
         let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
         let candidate = |(name, host): (&AgentName, &HostView)| {
             let own: BTreeSet<u32> = host.roots(service).collect();
@@ -220,8 +78,10 @@ impl View {
             let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
             Candidate {
                 host: name.clone(),
+                matches: host.is_matched_by(service),
                 away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
                 holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
+                volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).collect(),
             }
         };
         let candidates: Vec<Candidate> = hosts().map(candidate).collect();
@@ -246,29 +106,56 @@ impl View {
         }
     }
 
-    /// Takes another host's word for where replicas are, of hosts that have not been seen.
+    /// Takes another host's word for where replicas and volumes are, of hosts that have not been
+    /// seen.
     pub fn hear_of(&mut self, known: &Placements, now: Instant) {
-        for (service, placement) in &known.0 {
-            for (number, name) in placement {
-                if self.hosts.len() >= MOST && !self.hosts.contains_key(name) {
-                    continue;
-                }
-                let host = self.hosts.entry(name.clone());
-                let host = host.or_insert_with(|| HostView::expected(now));
-                if matches!(host.presence, Presence::Expected(_)) {
+        for (service, Whereabouts { replicas, volumes }) in &known.0 {
+            for (number, name) in replicas {
+                if let Some(host) = self.heard_of(name, now) {
                     host.given.entry(service.clone()).or_default().insert(*number);
+                }
+            }
+            for (number, hosts) in volumes.range(..MAX_REPLICAS) {
+                for (name, volumes) in hosts {
+                    if let Some(host) = self.heard_of(name, now) {
+                        let kept = host.volumes.entry(service.clone()).or_default();
+                        kept.entry(*number).or_default().extend(volumes.iter().cloned());
+                    }
                 }
             }
         }
     }
 
+    /// A host that others speak of, unless it speaks for itself.
+    fn heard_of(&mut self, name: &AgentName, now: Instant) -> Option<&mut HostView> {
+        if self.hosts.len() >= MOST && !self.hosts.contains_key(name) {
+            return None;
+        }
+        let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::expected(now));
+        matches!(host.presence, Presence::Expected(_)).then_some(host)
+    }
+
     /// Where everything is, for those who will be asked.
-    pub fn placements(&self) -> Placements {
-        let mut table: BTreeMap<ServiceName, BTreeMap<u32, AgentName>> = BTreeMap::new();
+    pub fn placements(&self, services: &Services) -> Placements {
+        let mut table: BTreeMap<ServiceName, Whereabouts> = BTreeMap::new();
+        let mut places: BTreeMap<&ServiceName, usize> = BTreeMap::new();
+        let mut others = 0;
         for (name, host) in &self.hosts {
             for (service, numbers) in &host.given {
                 let row = table.entry(service.clone()).or_default();
-                row.extend(numbers.iter().map(|number| (*number, name.clone())));
+                row.replicas.extend(numbers.iter().map(|number| (*number, name.clone())));
+            }
+            for (service, kept) in &host.volumes {
+                let told = match services.contains_key(service) {
+                    true => places.entry(service).or_default(),
+                    // Nobody must be able to fill the table with what nobody asks for.
+                    false => &mut others,
+                };
+                for (number, names) in kept.iter().take(MAX_PLACES.saturating_sub(*told)) {
+                    *told += 1;
+                    let row = table.entry(service.clone()).or_default();
+                    row.volumes.entry(*number).or_default().insert(name.clone(), names.clone());
+                }
             }
         }
         Table(table)

@@ -35,7 +35,8 @@ pub struct Attendance {
     labels: Labels,
     node_type: NodeType,
     seat: Option<Seat>,
-    /// Until when it is not told what hosts know of each other: it knows better.
+    /// Until when it is not told what hosts know of each other: it knows better. Where replicas and
+    /// their volumes are it is told as soon as it has said what it knows of that.
     knows_better_until: Option<Instant>,
     /// Until when the agent is waited for.
     waits_until: Instant,
@@ -52,6 +53,8 @@ struct Seat {
     pulse: Option<(Pulse, Instant)>,
     is_silent: bool,
     has_asked: bool,
+    /// Whether the agent has said what it has, which it does behind what it knows of others.
+    has_spoken: bool,
 }
 
 /// What this session has told.
@@ -102,6 +105,7 @@ impl Attendance {
             pulse: None,
             is_silent: false,
             has_asked: false,
+            has_spoken: false,
         });
     }
 
@@ -120,6 +124,11 @@ impl Attendance {
         }
         let runs_something =
             matches!(&word, Word::Services(report) if !report.deployments.is_empty());
+        if let (Some(seat), Word::Services(_)) = (&mut self.seat, &word)
+            && !std::mem::replace(&mut seat.has_spoken, true)
+        {
+            seat.directory.mark_changed();
+        }
         self.desk.tell(&self.agent, self.session, word).await;
         if runs_something {
             self.feel_pulse(link).await;
@@ -201,10 +210,14 @@ impl Attendance {
             told.subnet = Some(subnet);
             messages.push(ToAgent::Subnet(subnet));
         }
+        let mut edits = Vec::new();
         if directory.is_in_force && self.knows_better_until.is_none() {
-            let edits = told.lacks(&directory, self.node_type);
-            messages.extend(edits.into_iter().map(ToAgent::Directory));
+            edits = told.lacks(&directory, self.node_type);
         }
+        if directory.is_in_force && (seat.has_spoken || self.knows_better_until.is_none()) {
+            edits.extend(told.lacks_of_placements(&directory));
+        }
+        messages.extend(edits.into_iter().map(ToAgent::Directory));
         let released: Vec<DeploymentId> =
             own.released.difference(&told.released).copied().collect();
         if !released.is_empty() {
@@ -245,9 +258,9 @@ impl Attendance {
 }
 
 impl Told {
-    /// What is new in the directory; told from now on.
+    /// What is new in the directory, but for placements; told from now on.
     fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
-        let Directory { is_in_force: _, names, routes, peers, placements } = directory;
+        let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
         let mut edits = Vec::new();
         edits.extend(peers.edits_for(self.peers).into_iter().map(DirectoryEdit::Peers));
         edits.extend(names.edits_for(self.names).into_iter().map(DirectoryEdit::Names));
@@ -256,9 +269,13 @@ impl Told {
             edits.extend(routes.edits_for(self.routes).into_iter().map(DirectoryEdit::Routes));
             self.routes = Some(routes.hash());
         }
-        let placed = placements.edits_for(self.placements).into_iter();
-        edits.extend(placed.map(DirectoryEdit::Placements));
-        self.placements = Some(placements.hash());
         edits
+    }
+
+    /// The same of placements.
+    fn lacks_of_placements(&mut self, directory: &Directory) -> Vec<DirectoryEdit> {
+        let edits = directory.placements.edits_for(self.placements);
+        self.placements = Some(directory.placements.hash());
+        edits.into_iter().map(DirectoryEdit::Placements).collect()
     }
 }

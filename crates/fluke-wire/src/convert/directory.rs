@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use fluke_model::directory::{
-    Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table,
+    Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
 };
-use fluke_model::id::{AgentName, Hash256, PortName, ServiceName};
+use fluke_model::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, MeshReport, Section};
+use fluke_model::service::MAX_VOLUMES;
 use fluke_model::time::Timestamp;
+use fluke_model::volume::MAX_PLACES;
 
 use super::parts::{hash, hash_to_proto, named, required};
 use super::services::{port, traffic_from_proto, traffic_to_proto};
@@ -152,12 +154,21 @@ pub(super) fn peers_from_proto(wire: proto::PeersEdit) -> Result<DirectoryEdit, 
     Ok(DirectoryEdit::Peers(Edit { from, set, removed, to }))
 }
 
-pub(super) fn placements_to_proto(
-    edit: Edit<ServiceName, BTreeMap<u32, AgentName>>,
-) -> proto::PlacementsEdit {
-    let row = |(service, replicas): (ServiceName, BTreeMap<u32, AgentName>)| {
+pub(super) fn placements_to_proto(edit: Edit<ServiceName, Whereabouts>) -> proto::PlacementsEdit {
+    let row = |(service, Whereabouts { replicas, volumes }): (ServiceName, Whereabouts)| {
         let replicas = replicas.into_iter().map(|(number, agent)| (number, agent.into()));
-        proto::PlacementRow { service: service.into(), replicas: replicas.collect() }
+        let at = volumes.into_iter().flat_map(|(replica, hosts)| {
+            hosts.into_iter().map(move |(agent, names)| proto::VolumesAt {
+                replica,
+                agent: agent.into(),
+                names: names.into_iter().map(String::from).collect(),
+            })
+        });
+        proto::PlacementRow {
+            service: service.into(),
+            replicas: replicas.collect(),
+            volumes: at.collect(),
+        }
     };
     proto::PlacementsEdit {
         from: edit.from.map(hash_to_proto),
@@ -169,16 +180,29 @@ pub(super) fn placements_to_proto(
 
 pub(super) fn placements_from_proto(
     wire: proto::PlacementsEdit,
-) -> Result<Edit<ServiceName, BTreeMap<u32, AgentName>>, WireError> {
+) -> Result<Edit<ServiceName, Whereabouts>, WireError> {
     let (from, to) = ends(wire.from, &wire.to)?;
     let row = |row: proto::PlacementRow| {
         let replicas = at_most("replicas", Vec::from_iter(row.replicas), MAX_REPLICAS)?;
         let replica = |(number, name): (u32, String)| Ok((number, agent(name)?));
         let replicas = replicas.into_iter().map(replica).collect::<Result<_, WireError>>()?;
-        Ok((service(row.service)?, replicas))
+        Ok((service(row.service)?, Whereabouts { replicas, volumes: volumes_at(row.volumes)? }))
     };
     let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
     Ok(Edit { from, set, removed, to })
+}
+
+type VolumesAt = BTreeMap<u32, BTreeMap<AgentName, BTreeSet<VolumeName>>>;
+
+fn volumes_at(wire: Vec<proto::VolumesAt>) -> Result<VolumesAt, WireError> {
+    let mut volumes = VolumesAt::new();
+    for at in at_most("volumes", wire, MAX_PLACES)? {
+        let names = at_most("names", at.names, MAX_VOLUMES)?.into_iter();
+        let names = names.map(|name| named("names", VolumeName::new(name)));
+        let names = names.collect::<Result<_, WireError>>()?;
+        volumes.entry(at.replica).or_default().insert(agent(at.agent)?, names);
+    }
+    Ok(volumes)
 }
 
 /// All that an agent knows, which must be what its hash says.

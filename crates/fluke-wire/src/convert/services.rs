@@ -7,15 +7,14 @@ use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica, Resources,
-    SnapshotService, Traffic,
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, MAX_VOLUMES, Phase, Replica,
+    Resources, SnapshotService, Traffic,
 };
+use fluke_model::volume::{MAX_VOLUMES_OF_HOST, Volume, Volumes};
 
 use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
 use super::text::{at_most, bounded, clip, line};
-use super::{
-    MAX_ENV, MAX_IMAGE, MAX_PORTS, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES, MAX_WORDS,
-};
+use super::{MAX_ENV, MAX_IMAGE, MAX_PORTS, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_WORDS};
 use crate::error::WireError;
 use crate::proto;
 
@@ -151,6 +150,7 @@ pub(super) fn services_to_proto(report: ServicesReport) -> proto::ServicesReport
         whole: report.whole,
         deployments: report.deployments.into_iter().map(deployment_to_proto).collect(),
         gone: report.gone.iter().map(|id| hash_to_proto(id.0)).collect(),
+        volumes: report.volumes.map(volumes_to_proto),
     }
 }
 
@@ -171,7 +171,32 @@ pub(super) fn services_from_proto(
             .map(deployment)
             .collect::<Result<_, _>>()?,
         gone: gone.iter().map(|id| deployment_id("gone", id)).collect::<Result<_, _>>()?,
+        volumes: wire.volumes.map(volumes_from_proto).transpose()?,
     })
+}
+
+fn volumes_to_proto(volumes: Volumes) -> proto::VolumesReport {
+    let volume = |volume: Volume| proto::Volume {
+        service: volume.service.into(),
+        replica: Some(replica_to_proto(volume.replica)),
+        name: volume.name.into(),
+    };
+    proto::VolumesReport { volumes: volumes.into_iter().map(volume).collect() }
+}
+
+fn volumes_from_proto(wire: proto::VolumesReport) -> Result<Volumes, WireError> {
+    let volume = |(n, wire): (usize, proto::Volume)| {
+        let volume = || {
+            Ok(Volume {
+                service: named("service", ServiceName::new(&wire.service))?,
+                replica: replica_from_proto(required("replica", wire.replica)?),
+                name: named("name", VolumeName::new(&wire.name))?,
+            })
+        };
+        volume().map_err(|error: WireError| error.within(format_args!("volumes[{n}]")))
+    };
+    let volumes = at_most("volumes", wire.volumes, MAX_VOLUMES_OF_HOST)?;
+    volumes.into_iter().enumerate().map(volume).collect()
 }
 
 fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
@@ -187,7 +212,6 @@ fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
         address: report.address.map(u32::from),
         serves: report.serves,
         note: report.note.map(|note| clip(note, MAX_REASON)),
-        has_volumes: report.has_volumes,
     }
 }
 
@@ -207,7 +231,6 @@ fn deployment_from_proto(wire: proto::Deployment) -> Result<DeploymentReport, Wi
         address: wire.address.map(Ipv4Addr::from),
         serves: wire.serves,
         note: wire.note.map(|note| bounded("note", note, MAX_REASON)).transpose()?,
-        has_volumes: wire.has_volumes,
     })
 }
 

@@ -88,6 +88,8 @@ pub fn describe(service: &ServiceView, style: Style) -> String {
     tell_standing(&mut report, service);
     for why in &service.waiting {
         report.beside("why", why, Paint::Plain);
+    }
+    if !service.waiting.is_empty() {
         let hosts = "fluke get agents   shows the labels of each, and who is connected";
         report.beside("do", hosts, Paint::Cyan);
     }

@@ -143,7 +143,6 @@ impl Stage {
             address: Some(Ipv4Addr::from(address)),
             serves: true,
             note: None,
-            has_volumes: false,
         }
     }
 

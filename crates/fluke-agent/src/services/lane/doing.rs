@@ -11,7 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::desired::Desired;
 use crate::services::bridge;
 use crate::services::plan::{Change, Deployment, Origin, State, Why};
-use crate::services::podman::create::{Limit, Spot, container_name, create_body, volume_name};
+use crate::services::podman::create::{Limit, Spot, container_name, create_body, volume};
 use crate::services::podman::{Podman, PodmanError};
 
 /// Why a change was not made.
@@ -90,7 +90,7 @@ async fn deploy(
     let env = desired.env(deployment.id);
     let env = env.map_err(|why| ChangeError::Environment(why.to_owned()))?.clone();
     for name in deployment.spec.volumes.keys() {
-        podman.create_volume(&volume_name(deployment, name.as_str())).await?;
+        podman.create_volume(&volume(deployment, name)).await?;
     }
     let spot = Spot { network: bridge::NETWORK, address, gateway: subnet.gateway() };
     let body = create_body(deployment, env, spot, limits());

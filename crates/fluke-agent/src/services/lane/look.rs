@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::directory::Subnet;
-use fluke_model::service::DeploymentId;
+use fluke_model::service::{DeploymentId, Replica};
 use fluke_model::time::Timestamp;
+use fluke_model::volume::{MAX_VOLUMES_OF_HOST, Volumes};
 
 use super::desired::Desired;
-use super::memory::Memory;
+use super::memory::{Listing, Memory};
 use crate::services::bridge::{self, Interfaces};
 use crate::services::observe::{self, Now};
 use crate::services::plan::{Container, Network};
@@ -27,13 +28,16 @@ pub struct Seen {
     pub network: Network,
     /// The first processes of ours that run.
     pub processes: BTreeSet<i32>,
+    /// Volumes of numbered replicas; none where that cannot be told.
+    pub volumes: Option<Volumes>,
 }
 
 impl Seen {
     /// What somebody knows who could not look.
     pub fn nothing() -> Self {
         let (present, processes) = (BTreeSet::new(), BTreeSet::new());
-        Self { containers: Vec::new(), present, network: Network::Ready, processes }
+        let (network, volumes) = (Network::Ready, None);
+        Self { containers: Vec::new(), present, network, processes, volumes }
     }
 }
 
@@ -84,7 +88,8 @@ impl Look<'_> {
             }
         };
         let Known { memory, closely } = known;
-        let listed = self.list(memory).await?;
+        let listing = self.list(memory).await?;
+        let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
         let attached = self.interfaces.attached();
         let mut containers = Vec::with_capacity(listed.len());
@@ -101,21 +106,37 @@ impl Look<'_> {
             containers.push(container);
         }
         let present = self.images(&containers).await?;
-        Ok(Seen { containers, present, network, processes })
+        Ok(Seen { containers, present, network, processes, volumes: listing.volumes.clone() })
     }
 
     /// What there is: as Podman says, or as it said where it would say the same.
-    async fn list(&self, memory: &mut Memory) -> Result<Arc<Vec<Listed>>, PodmanError> {
+    async fn list(&self, memory: &mut Memory) -> Result<Arc<Listing>, PodmanError> {
         let stamp = memory.stamp();
         if let Some(listed) = memory.recall(stamp.as_ref(), Instant::now())
-            && listed.iter().all(|it| self.lives_on(it))
+            && listed.containers.iter().all(|it| self.lives_on(it))
         {
             return Ok(listed);
         }
-        let listed = Arc::new(self.podman.list().await?);
+        let containers = self.podman.list().await?;
+        let listed = Arc::new(Listing { containers, volumes: self.volumes().await });
         memory.learn(self.podman).await;
         memory.keep(stamp, &listed, Instant::now());
         Ok(listed)
+    }
+
+    /// The volumes of replicas that may be elsewhere, which others have to know of.
+    async fn volumes(&self) -> Option<Volumes> {
+        match self.podman.volumes().await {
+            Ok(mut volumes) => {
+                volumes.retain(|volume| matches!(volume.replica, Replica::Number(_)));
+                Some(volumes.into_iter().take(MAX_VOLUMES_OF_HOST).collect())
+            }
+            Err(error) => {
+                // Containers can be kept without; others are told what was known.
+                tracing::debug!(%error, "volumes cannot be looked at");
+                None
+            }
+        }
     }
 
     /// Whether one of ours that ran still does. Only the living have an interface.

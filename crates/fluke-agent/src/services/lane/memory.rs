@@ -2,11 +2,13 @@
 //!
 //! To list takes Podman a millisecond for each container. What it lists comes from its database and
 //! from the containers' processes: while nobody wrote to the one and all of the others live, there
-//! is nothing new. Processes are for whoever asks.
+//! is nothing new. Processes are for whoever asks. Volumes are in the same database.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use fluke_model::volume::Volumes;
 
 use crate::services::podman::{Listed, Podman, Store};
 
@@ -28,7 +30,16 @@ pub struct Memory {
 struct Last {
     stamp: Stamp,
     asked: Instant,
-    listed: Arc<Vec<Listed>>,
+    listed: Arc<Listing>,
+}
+
+/// Everything there is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Whoever's they are.
+    pub containers: Vec<Listed>,
+    /// Of numbered replicas; none where Podman would not tell.
+    pub volumes: Option<Volumes>,
 }
 
 /// Differs once somebody wrote to Podman's database.
@@ -50,7 +61,7 @@ impl Memory {
     }
 
     /// What Podman would list, if that is known.
-    pub fn recall(&self, stamp: Option<&Stamp>, now: Instant) -> Option<Arc<Vec<Listed>>> {
+    pub fn recall(&self, stamp: Option<&Stamp>, now: Instant) -> Option<Arc<Listing>> {
         let last = self.last.as_ref()?;
         let is_same = stamp == Some(&last.stamp);
         let is_young = now.saturating_duration_since(last.asked) < OLDEST;
@@ -58,7 +69,7 @@ impl Memory {
     }
 
     /// Keeps what Podman listed after the stamp was taken.
-    pub fn keep(&mut self, stamp: Option<Stamp>, listed: &Arc<Vec<Listed>>, now: Instant) {
+    pub fn keep(&mut self, stamp: Option<Stamp>, listed: &Arc<Listing>, now: Instant) {
         let last = |stamp| Last { stamp, asked: now, listed: listed.clone() };
         self.last = stamp.map(last);
     }
@@ -135,7 +146,7 @@ mod tests {
     fn a_list_is_remembered_for_the_same_stamp_and_not_for_ever() {
         let (stamp, other) = (Stamp(vec![None]), Stamp(vec![]));
         let (mut memory, now) = (Memory::default(), Instant::now());
-        let listed = Arc::new(Vec::new());
+        let listed = Arc::new(Listing { containers: Vec::new(), volumes: None });
         memory.keep(Some(stamp.clone()), &listed, now);
         assert_eq!(memory.recall(Some(&stamp), now), Some(listed.clone()));
         assert_eq!(memory.recall(Some(&other), now), None);

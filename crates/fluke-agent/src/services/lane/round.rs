@@ -104,6 +104,9 @@ impl Lane {
         self.looked = Some(Instant::now());
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);
+            if seen.volumes.is_some() {
+                self.volumes.clone_from(&seen.volumes);
+            }
         }
         seen
     }
@@ -135,6 +138,7 @@ impl Lane {
             present: seen.present.clone(),
             network: seen.network.clone(),
             processes: BTreeSet::new(),
+            volumes: None,
         };
         self.take_note(desired, &seen, now);
         let images = self.images(desired, &seen);
@@ -190,7 +194,7 @@ impl Lane {
         if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
             self.folder.keep_addresses(&self.addresses);
         }
-        if self.is_concerned() && self.watch.is_none() {
+        if self.is_watchful() && self.watch.is_none() {
             self.watch = Some(Watch::begin(self.podman.clone()));
         }
     }

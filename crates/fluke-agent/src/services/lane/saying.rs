@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fluke_model::message::{Fact, MeshReport, NetworkReport, ServicesReport, Subject, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase};
+use fluke_model::volume::Volumes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::state::Cause;
@@ -57,6 +58,7 @@ impl Scribe {
 #[derive(Debug, Default)]
 pub struct Said {
     deployments: Option<BTreeMap<DeploymentId, DeploymentReport>>,
+    volumes: Option<Volumes>,
     network: Option<NetworkReport>,
     mesh: Option<MeshReport>,
     placements: bool,
@@ -68,18 +70,26 @@ impl Said {
         !std::mem::replace(&mut self.placements, true)
     }
 
-    /// What is new about deployments; all of it the first time.
-    pub fn deployments(&mut self, reports: &[DeploymentReport]) -> Option<ServicesReport> {
+    /// What is new about deployments and volumes; all of it the first time.
+    pub fn deployments(
+        &mut self,
+        reports: &[DeploymentReport],
+        volumes: Option<&Volumes>,
+    ) -> Option<ServicesReport> {
+        let volumes = volumes.filter(|volumes| self.volumes.as_ref() != Some(volumes)).cloned();
+        if volumes.is_some() {
+            self.volumes.clone_from(&volumes);
+        }
         let now: BTreeMap<_, _> = reports.iter().map(|it| (it.id, it.clone())).collect();
         let Some(before) = self.deployments.replace(now.clone()) else {
             let deployments = now.into_values().collect();
-            return Some(ServicesReport { whole: true, deployments, gone: Vec::new() });
+            return Some(ServicesReport { whole: true, deployments, gone: Vec::new(), volumes });
         };
         let gone: Vec<_> = before.keys().filter(|id| !now.contains_key(id)).copied().collect();
         let is_new = |it: &DeploymentReport| before.get(&it.id) != Some(it);
         let deployments: Vec<_> = now.into_values().filter(is_new).collect();
-        let is_news = !gone.is_empty() || !deployments.is_empty();
-        is_news.then_some(ServicesReport { whole: false, deployments, gone })
+        let is_news = !gone.is_empty() || !deployments.is_empty() || volumes.is_some();
+        is_news.then_some(ServicesReport { whole: false, deployments, gone, volumes })
     }
 
     /// What is new about names, routes and mesh.

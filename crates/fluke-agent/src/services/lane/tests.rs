@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::{Names, Subnet};
-use fluke_model::id::{InstructionId, ServiceName};
+use fluke_model::id::{InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact};
 use fluke_model::policy::{Policy, Trigger};
-use fluke_model::service::{ContainerSpec, HealthSpec, Phase, SnapshotService};
+use fluke_model::service::{ContainerSpec, HealthSpec, Phase, Replica, SnapshotService};
 use fluke_model::verdict::Outcome;
+use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
 use crate::services::bridge;
@@ -225,8 +226,7 @@ fn one_that_listens_nowhere_serves_all_the_same_and_it_is_said() {
 fn what_is_not_wanted_any_more_goes_and_its_volume_stays() {
     tell("what_is_not_wanted_any_more_goes_and_its_volume_stays", async |stage| {
         let mut db = spec(RUNS);
-        db.volumes
-            .insert(fluke_model::id::VolumeName::new("data").expect("a name"), "/data".into());
+        db.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
         let id = stage.wants([service("db", db)])[0];
         stage.until_serves(id).await;
         stage.wants([]);
@@ -234,7 +234,39 @@ fn what_is_not_wanted_any_more_goes_and_its_volume_stays() {
         stage.lane().inbox.release(vec![id]);
         stage.until(|stage| stage.report(id).is_none()).await;
         assert_eq!(stage.containers().await.len(), 0);
-        assert_eq!(stage.podman.volumes().await.expect("listed"), ["fluke-db-data"]);
+        let volumes = stage.podman.volumes().await.expect("listed");
+        let names: Vec<String> = volumes.iter().map(|volume| volume.to_string()).collect();
+        assert_eq!(names, ["fluke.db.data"]);
+    });
+}
+
+#[test]
+fn others_are_told_of_volumes_for_as_long_as_they_are_there() {
+    tell("others_are_told_of_volumes_for_as_long_as_they_are_there", async |stage| {
+        let data = VolumeName::new("data").expect("a name");
+        let mut db = service("db", spec(RUNS));
+        db.replicas = vec![Replica::Number(2)];
+        let container = db.container.as_mut().expect("it has one");
+        container.volumes.insert(data.clone(), "/data".into());
+        let volume =
+            Volume { service: db.name.clone(), replica: Replica::Number(2), name: data.clone() };
+        let id = stage.wants([db])[0];
+        stage.until_serves(id).await;
+        let its = Some(Volumes::from([volume.clone()]));
+        stage.until(|stage| stage.volumes == its).await;
+        let labels =
+            stage.cli(&["volume", "inspect", "--format", "{{.Labels}}", "fluke.db.data.2"]);
+        assert!(labels.contains("fluke.service.name:db"), "{labels}");
+
+        stage.wants([]);
+        stage.lane().inbox.release(vec![id]);
+        stage.until(|stage| stage.report(id).is_none()).await;
+        assert_eq!(stage.volumes, its, "it was left");
+        stage.cli(&["volume", "create", "fluke.db.data.7"]);
+        let restored = Volume { replica: Replica::Number(7), ..volume };
+        stage.until(|stage| stage.volumes.as_ref().is_some_and(|it| it.contains(&restored))).await;
+        stage.cli(&["volume", "rm", "fluke.db.data.2", "fluke.db.data.7"]);
+        stage.until(|stage| stage.volumes == Some(Volumes::new())).await;
     });
 }
 

@@ -1,4 +1,4 @@
-//! Podman's word that something happened to a container.
+//! Podman's word that something happened to a container, or to a volume.
 
 use std::path::Path;
 use std::time::Duration;
@@ -66,16 +66,23 @@ async fn follow(podman: &Podman, told: &mpsc::Sender<()>) -> Result<(), PodmanEr
     // What happened before nobody heard.
     let _ = told.try_send(());
     while let Some(event) = events.next().await? {
-        if is_worth_a_look(&event.action) {
+        if is_worth_a_look(&event.kind, &event.action) {
             let _ = told.try_send(());
         }
     }
     Ok(())
 }
 
-/// Whether it may change what a container is. What health checks cause is known from their answers.
-fn is_worth_a_look(action: &str) -> bool {
-    !(action.starts_with("exec") || action.starts_with("health_status") || action == "attach")
+/// Whether it may change what a container is, or which volumes there are. What health checks cause is
+/// known from their answers.
+fn is_worth_a_look(kind: &str, action: &str) -> bool {
+    match kind {
+        "volume" => matches!(action, "create" | "remove" | "prune"),
+        _ => {
+            let is_question = action.starts_with("exec") || action.starts_with("health_status");
+            !is_question && action != "attach"
+        }
+    }
 }
 
 /// Whether there may be a Podman at all.
@@ -89,16 +96,19 @@ mod tests {
 
     #[test]
     fn what_health_checks_cause_is_not_worth_a_look() {
-        for (action, worth) in [
-            ("died", true),
-            ("start", true),
-            ("remove", true),
-            ("update", true),
-            ("exec", false),
-            ("exec_died", false),
-            ("health_status", false),
+        for (kind, action, worth) in [
+            ("container", "died", true),
+            ("container", "start", true),
+            ("container", "remove", true),
+            ("container", "update", true),
+            ("container", "exec", false),
+            ("container", "exec_died", false),
+            ("container", "health_status", false),
+            ("volume", "create", true),
+            ("volume", "remove", true),
+            ("volume", "mount", false),
         ] {
-            assert_eq!(is_worth_a_look(action), worth, "{action}");
+            assert_eq!(is_worth_a_look(kind, action), worth, "{kind} {action}");
         }
     }
 }

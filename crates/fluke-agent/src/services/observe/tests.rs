@@ -24,7 +24,7 @@ fn details() -> Value {
         "Config": { "Env": ["LOG=info", "PATH=/bin", "container=podman"], "Cmd": ["sleep", "infinity"] },
         "HostConfig": { "Memory": 67_108_864, "CpuQuota": 50_000, "CpuPeriod": 100_000 },
         "NetworkSettings": { "Networks": { "fluke": { "IPAddress": "10.200.7.5" } } },
-        "Mounts": [{ "Type": "volume", "Name": "fluke-web-data", "Destination": "/data" }],
+        "Mounts": [{ "Type": "volume", "Name": "fluke.web.data", "Destination": "/data" }],
     })
 }
 

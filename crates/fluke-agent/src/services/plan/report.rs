@@ -43,7 +43,6 @@ fn of_wanted(
         address: container.and_then(|container| container.address),
         serves,
         note,
-        has_volumes: wanted.spec.is_stateful() && container.is_some(),
     }
 }
 
@@ -87,6 +86,5 @@ fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<D
         address: container.address,
         serves: runs && !is_ill && may_serve,
         note: None,
-        has_volumes: false,
     })
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::service::Replica;
+use fluke_model::volume::Volume;
 use serde::Serialize;
 
 use crate::services::plan::Deployment;
@@ -16,6 +18,8 @@ pub const SERVICE_ID: &str = "fluke.service.id";
 pub const SERVICE_NAME: &str = "fluke.service.name";
 /// Which of the service's replicas; absent for a host's own one.
 pub const REPLICA: &str = "fluke.replica";
+/// Which of the service's volumes.
+pub const VOLUME: &str = "fluke.volume";
 
 /// The period over which use of a processor is counted, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
@@ -128,12 +132,17 @@ pub fn container_name(deployment: &Deployment) -> String {
 }
 
 /// A volume of a service's replica on this host; the same for every version of the service.
-pub fn volume_name(deployment: &Deployment, volume: &str) -> String {
-    let service = &deployment.service;
-    match deployment.replica {
-        Replica::Own => format!("fluke-{service}-{volume}"),
-        Replica::Number(number) => format!("fluke-{service}-{volume}-{number}"),
-    }
+pub fn volume(deployment: &Deployment, name: &VolumeName) -> Volume {
+    let (service, replica) = (deployment.service.clone(), deployment.replica);
+    Volume { service, replica, name: name.clone() }
+}
+
+/// What a volume is marked with, for people who look for it. Whose it is, its name says: one that
+/// somebody made anew from a backup has no labels.
+pub fn volume_labels(volume: &Volume) -> BTreeMap<&'static str, String> {
+    let mut labels = place_labels(&volume.service, volume.replica);
+    labels.insert(VOLUME, volume.name.to_string());
+    labels
 }
 
 /// What to ask Podman for.
@@ -145,7 +154,7 @@ pub fn create_body(
 ) -> Made {
     let spec = &deployment.spec;
     let volumes = spec.volumes.iter().map(|(name, path)| NamedVolume {
-        name: volume_name(deployment, name.as_str()),
+        name: volume(deployment, name).to_string(),
         dest: path.clone(),
     });
     let health = spec.health.as_ref().map(|health| HealthConfig {
@@ -187,15 +196,18 @@ pub fn create_body(
 }
 
 fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
-    let mut labels = BTreeMap::from([
-        (DEPLOYMENT, deployment.id.to_string()),
-        (SERVICE_ID, deployment.service.to_string()),
-        (SERVICE_NAME, deployment.service.to_string()),
-    ]);
-    if let Replica::Number(number) = deployment.replica {
-        labels.insert(REPLICA, number.to_string());
-    }
+    let mut labels = place_labels(&deployment.service, deployment.replica);
+    labels.insert(DEPLOYMENT, deployment.id.to_string());
+    labels.insert(SERVICE_ID, deployment.service.to_string());
     labels
+}
+
+fn place_labels(service: &ServiceName, replica: Replica) -> BTreeMap<&'static str, String> {
+    let number = match replica {
+        Replica::Own => None,
+        Replica::Number(number) => Some((REPLICA, number.to_string())),
+    };
+    [(SERVICE_NAME, service.to_string())].into_iter().chain(number).collect()
 }
 
 /// The same for the same address, so that nobody's memory of who is where gets stale.

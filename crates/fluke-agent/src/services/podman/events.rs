@@ -1,4 +1,4 @@
-//! What happens to containers, as it happens.
+//! What happens to containers and volumes, as it happens.
 
 use reqwest::Response;
 use serde::Deserialize;
@@ -6,15 +6,15 @@ use serde::Deserialize;
 use super::PodmanError;
 use super::pull::Lines;
 
-/// Something that happened to a container.
+/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Event {
+    /// To a `container`, or a `volume`.
+    #[serde(rename = "Type")]
+    pub kind: String,
     /// `start`, `died`, `health_status`, `remove`, …
     #[serde(rename = "Action")]
     pub action: String,
-    /// Of which container.
-    #[serde(rename = "id")]
-    pub container: String,
 }
 
 /// Events, until Podman ends.

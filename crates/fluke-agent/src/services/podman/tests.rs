@@ -68,7 +68,7 @@ fn a_container_is_asked_for_in_podman_s_words() {
                 "static_mac": "02:42:0a:c8:07:05",
             } },
             "dns_server": ["10.200.7.1"],
-            "volumes": [{ "Name": "fluke-shop-data-2", "Dest": "/data" }],
+            "volumes": [{ "Name": "fluke.shop.data.2", "Dest": "/data" }],
             "healthconfig": {
                 "Test": ["CMD-SHELL", "wget -q localhost"],
                 "Interval": 0,

@@ -20,7 +20,7 @@ fn with_service() -> (Lab, DeploymentReport) {
 
 impl Lab {
     fn runs(&mut self, deployments: Vec<DeploymentReport>) {
-        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         self.step(Input::Message(ToServer::Services(report)));
     }
 

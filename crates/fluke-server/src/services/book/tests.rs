@@ -1,3 +1,5 @@
+mod volumes;
+
 use std::sync::Arc;
 
 use fluke_model::directory::{PublicKey, Subnet, Table};
@@ -72,12 +74,13 @@ impl Lab {
     }
 
     fn reports(&mut self, host: &str, deployments: Vec<DeploymentReport>) -> Urgency {
-        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         self.says(host, Word::Services(report))
     }
 
     fn placed(&self) -> BTreeMap<u32, AgentName> {
-        self.book.directory.placements.table().0.get(&web()).cloned().unwrap_or_default()
+        let table = &self.book.directory.placements.table().0;
+        table.get(&web()).map(|row| row.replicas.clone()).unwrap_or_default()
     }
 
     fn addresses(&self) -> Vec<String> {
@@ -112,7 +115,9 @@ fn a_server_that_starts_places_nothing_before_it_knows_who_is_there() {
 #[test]
 fn who_knows_where_replicas_are_ends_the_wait() {
     let mut lab = Lab::new(Some(2));
-    let known = Table(BTreeMap::from([(web(), BTreeMap::from([(1, name("away"))]))]));
+    let replicas = BTreeMap::from([(1, name("away"))]);
+    let row = Whereabouts { replicas, ..Whereabouts::default() };
+    let known = Table(BTreeMap::from([(web(), row)]));
     lab.comes("a", NodeType::Worker);
     lab.says("a", Word::Placements(known));
     lab.reports("a", vec![]);

@@ -36,7 +36,7 @@ impl Lab {
     }
 
     fn runs(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
-        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         self.says(host, Word::Services(report));
     }
 
@@ -128,6 +128,87 @@ fn a_host_that_is_away_does_not_hide_what_failed_on_others() {
     let failed = DeploymentReport { phase: Phase::Failed, ..lab.wanted("b", Replica::Own) };
     lab.runs("b", vec![failed]);
     assert_eq!(lab.seen().status, Status::Failed);
+}
+
+/// `web` with a volume for hosts with the label `role=db`, and hosts that have its data.
+mod volumes {
+    use fluke_model::id::VolumeName;
+    use fluke_model::label::Selector;
+    use fluke_model::volume::Volume;
+
+    use super::*;
+
+    fn labels(role: &str) -> Labels {
+        Labels([Labels::parse_pair(role).expect("a label")].into())
+    }
+
+    fn data() -> VolumeName {
+        VolumeName::new("data").expect("a name")
+    }
+
+    fn lab() -> Lab {
+        let mut service = service(Some(1));
+        service.selector = Selector { match_labels: labels("role=db").0, ..Selector::default() };
+        service.container.volumes.insert(data(), "/data".into());
+        let mut lab = Lab::new(None);
+        lab.book.want(&Services::from([(web(), Arc::new(service))]));
+        lab
+    }
+
+    impl Lab {
+        fn has_data(&mut self, host: &str, role: &str, deployments: Vec<DeploymentReport>) {
+            let came = Word::Came { labels: labels(role), node_type: NodeType::Worker };
+            self.says(host, came);
+            let volume = Volume { service: web(), replica: Replica::Number(0), name: data() };
+            let volumes = Some([volume].into());
+            let report =
+                ServicesReport { whole: true, deployments, volumes, ..ServicesReport::default() };
+            self.says(host, Word::Services(report));
+        }
+    }
+
+    #[test]
+    fn a_replica_whose_host_does_not_match_any_more_says_what_it_waits_for_and_what_to_do() {
+        let mut lab = lab();
+        lab.has_data("db-1", "role=db", vec![]);
+        lab.has_data("db-1", "role=spare", vec![]);
+        let seen = lab.seen();
+        assert_eq!((seen.status, seen.deployments.len()), (Status::Drifted, 0));
+        assert_eq!(
+            seen.waiting,
+            [
+                "replica 0 waits: its volume `data` is on host db-1, which does not match the selector \
+              any more; remove the volume there (`podman volume rm fluke.web.data.0`) or label the \
+              host"
+            ]
+        );
+        let retiring = deployment("0", Replica::Number(0), [10, 200, 1, 2]);
+        let retiring = DeploymentReport { phase: Phase::Retiring, ..retiring };
+        lab.has_data("db-1", "role=spare", vec![retiring]);
+        let seen = lab.seen();
+        assert!(seen.waiting[0].ends_with("until then it goes on running there"), "{seen:?}");
+        lab.has_data("db-1", "role=db", vec![]);
+        assert!(lab.seen().waiting.is_empty());
+    }
+
+    #[test]
+    fn a_replica_says_that_it_waits_for_a_host_that_is_away_and_that_another_has_its_volume_too() {
+        let mut lab = lab();
+        lab.has_data("db-1", "role=db", vec![]);
+        lab.says("db-1", Word::Silent);
+        let note = lab.seen().deployments.remove(0).note.expect("one");
+        assert_eq!(
+            note,
+            "its host does not answer; it waits for that host, where its volume `data` is"
+        );
+        lab.has_data("db-2", "role=db", vec![]);
+        let it = lab.seen().deployments.remove(0);
+        assert_eq!(it.agent, name("db-1"), "it stays where it was");
+        assert!(it.note.is_some_and(|note| note.ends_with(
+            "host db-2 has its volume `data`, too, which nothing uses: remove what you do not \
+                 need on one of the two (`podman volume rm fluke.web.data.0`)"
+        )));
+    }
 }
 
 #[test]

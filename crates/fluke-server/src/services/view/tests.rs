@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use fluke_model::directory::{Claim, PublicKey, Subnet};
-use fluke_model::message::SectionReport;
+use fluke_model::label::Labels;
+use fluke_model::message::{MeshReport, NetworkReport, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
 
 use super::*;
@@ -34,7 +37,11 @@ impl Lab {
     }
 
     fn says(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
-        self.host(host).reported(ServicesReport { whole: true, deployments, gone: Vec::new() });
+        self.host(host).reported(ServicesReport {
+            whole: true,
+            deployments,
+            ..ServicesReport::default()
+        });
     }
 
     fn place(&mut self) -> Placement {
@@ -118,7 +125,7 @@ fn a_route_leads_to_the_port_of_every_container_that_serves() {
 fn a_restarted_server_places_nothing_anew_once_one_host_has_told_it() {
     let mut lab = Lab::with(Some(2), &["a", "b", "c"]);
     let before = lab.place();
-    let known = lab.view.placements();
+    let known = lab.view.placements(&lab.services);
     let teller = before.values().next().expect("two are placed").to_string();
 
     let mut lab = Lab::with(Some(2), &[&teller]);

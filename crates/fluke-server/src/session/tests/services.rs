@@ -58,7 +58,7 @@ impl Host {
 
     /// All that it runs.
     async fn runs(&self, deployments: Vec<DeploymentReport>) {
-        let report = ServicesReport { whole: true, deployments, gone: Vec::new() };
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         self.says(ToServer::Services(report)).await;
     }
 
@@ -227,12 +227,13 @@ async fn a_server_that_starts_anew_places_nothing_anew() {
         for (name, host) in &mut hosts {
             host.until("two are placed, as far as it knows", |host| {
                 host.snapshot.is_some()
-                    && host.placements.0.get(&web()).is_some_and(|row| row.len() == 2)
+                    && host.placements.0.get(&web()).is_some_and(|row| row.replicas.len() == 2)
             })
             .await;
             let host_name = AgentName::new(*name).expect("a name");
             let row = host.placements.0[&web()].clone();
             let numbers: Vec<Replica> = row
+                .replicas
                 .iter()
                 .filter(|(_, at)| **at == host_name)
                 .map(|(number, _)| Replica::Number(*number))
@@ -256,6 +257,8 @@ async fn an_agent_that_comes_back_to_a_new_server_keeps_what_it_knows_until_othe
     // Sent what it should be without its replica, it would stop it.
     a.runs(vec![deployment("0", Replica::Number(0), [10, 200, 1, 2])]).await;
     a.until("it has its replica", |a| a.replicas() == [Replica::Number(0)]).await;
+    a.until("it knows where replicas are, which it said itself", |a| !a.placements.0.is_empty())
+        .await;
     assert_eq!((a.wholes, a.snapshots), (0, 1), "names may be missing that others bring");
 }
 

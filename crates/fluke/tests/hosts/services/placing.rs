@@ -72,3 +72,60 @@ fn a_replica_moves_when_its_host_stays_away_and_is_not_doubled_when_the_host_is_
     let at = format!("http://{}:3000", address(&hosts[spare], &it));
     bed.until("it answers", |_| answer(&hosts[spare], &at) == "1");
 }
+
+/// What a replica of `db` has in its volume, wherever it runs; nothing where it does not.
+fn data(hosts: &[Host; 3], number: u32) -> Vec<String> {
+    let read = |host: &Host| {
+        let filter =
+            format!("--filter label=fluke.service.name=db --filter label=fluke.replica={number}");
+        let list = host.run(&format!("podman ps --no-trunc --format '{{{{.ID}}}}' {filter}"));
+        let read = |it: &str| host.try_run(&format!("podman exec {it} cat /data/it")).stdout;
+        list.lines().map(read).collect::<Vec<_>>()
+    };
+    hosts.iter().flat_map(read).map(|said| said.trim().to_string()).collect()
+}
+
+#[test]
+fn a_replica_finds_its_data_again_however_it_went() {
+    let Some(bed) = bed() else { return };
+    let hosts = three_apps(&bed);
+    let db = |replicas: u32| {
+        let more =
+            format!("replicas = {replicas}\n  volume \"data\" {{\n    path = \"/data\"\n  }}");
+        service("db", "1", &more)
+    };
+    let is = |wanted: &[&str]| {
+        let all: Vec<Vec<String>> = (0..wanted.len() as u32).map(|it| data(&hosts, it)).collect();
+        wanted.iter().zip(&all).all(|(wanted, found)| match wanted.is_empty() {
+            true => found.is_empty(),
+            false => *found == [wanted.to_string()],
+        })
+    };
+    bed.commit("db.fluke.hcl", &db(2));
+    bed.until("both run, with nothing in them", |_| {
+        (0..2).all(|number| data(&hosts, number) == [""])
+    });
+    for number in 0..2 {
+        let volume = format!("fluke.db.data.{number}");
+        let owner = hosts.iter().find(|host| host.is(&format!("podman volume exists {volume}")));
+        let owner = owner.expect("one has it");
+        let path =
+            owner.run(&format!("podman volume inspect --format '{{{{.Mountpoint}}}}' {volume}"));
+        owner.run(&format!("echo of-{number} > {}/it", path.trim()));
+    }
+    assert!(is(&["of-0", "of-1"]));
+
+    bed.commit("db.fluke.hcl", &db(1));
+    bed.until("the second one is gone", |_| is(&["of-0", ""]));
+    // What the server knew it has to hear again.
+    bed.server().kill();
+    bed.server().start();
+    bed.settles();
+    bed.commit("db.fluke.hcl", &db(2));
+    bed.until("the second one is back, with its data", |_| is(&["of-0", "of-1"]));
+
+    bed.commit("db.fluke.hcl", "");
+    bed.until("both are gone", |_| is(&["", ""]));
+    bed.commit("db.fluke.hcl", &db(2));
+    bed.until("both are back, with their data", |_| is(&["of-0", "of-1"]));
+}

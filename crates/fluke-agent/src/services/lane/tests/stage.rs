@@ -16,6 +16,7 @@ use fluke_model::service::{
 };
 use fluke_model::snapshot::Snapshot;
 use fluke_model::verdict::Outcome;
+use fluke_model::volume::Volumes;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -86,6 +87,8 @@ pub struct Stage {
     held: Option<Arc<Held>>,
     sessions: u64,
     reports: BTreeMap<DeploymentId, DeploymentReport>,
+    /// What it said of volumes, if it did.
+    pub volumes: Option<Volumes>,
     network: Option<NetworkReport>,
     records: Vec<(String, Fact)>,
     settled: Vec<(InstructionId, Option<String>)>,
@@ -119,6 +122,7 @@ impl Stage {
             held: None,
             sessions: 1,
             reports: BTreeMap::new(),
+            volumes: None,
             network: None,
             records: Vec::new(),
             settled: Vec::new(),
@@ -407,6 +411,9 @@ impl Stage {
                 ToServer::Services(report) => {
                     if report.whole {
                         self.reports.clear();
+                    }
+                    if report.volumes.is_some() {
+                        self.volumes = report.volumes;
                     }
                     report.gone.iter().for_each(|id| drop(self.reports.remove(id)));
                     self.reports.extend(report.deployments.into_iter().map(|it| (it.id, it)));

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
-use fluke_model::directory::{Claim, Edit, Peer, PublicKey, Route, RouteKey, Subnet, Table};
+use fluke_model::directory::{
+    Claim, Edit, Peer, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
+};
 use fluke_model::id::{AgentName, PortName, ServiceName, VolumeName};
 use fluke_model::message::{
     DirectoryEdit, MeshReport, NetworkReport, Section, SectionReport, ServicesReport, ToAgent,
@@ -15,6 +17,7 @@ use fluke_model::service::{
     SnapshotService, Traffic,
 };
 use fluke_model::time::Timestamp;
+use fluke_model::volume::Volume;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -56,10 +59,21 @@ fn health_spec() -> impl Strategy<Value = HealthSpec> {
     )
 }
 
+fn volume_name() -> impl Strategy<Value = VolumeName> {
+    WORD.prop_map(|name| VolumeName::new(name).expect("a name"))
+}
+
+fn whereabouts() -> impl Strategy<Value = Whereabouts> {
+    // A row of no volumes is none.
+    let names = btree_set(volume_name(), 0..3);
+    let volumes = btree_map(any::<u32>(), btree_map(agent(), names, 1..3), 0..3);
+    let replicas = btree_map(any::<u32>(), agent(), 0..4);
+    (replicas, volumes).prop_map(|(replicas, volumes)| Whereabouts { replicas, volumes })
+}
+
 fn container() -> impl Strategy<Value = ContainerSpec> {
-    let volume = WORD.prop_map(|name| VolumeName::new(name).expect("a name"));
     let said = (word(), option::of(vec(text(), 0..4)), btree_map("[A-Z_]{1,10}", text(), 0..4));
-    let had = (btree_map(volume, word(), 0..3), option::of(health_spec()));
+    let had = (btree_map(volume_name(), word(), 0..3), option::of(health_spec()));
     (said, had, any::<(Option<u32>, Option<u64>)>()).prop_map(
         |((image, command, env), (volumes, health), (cpu_millis, memory))| ContainerSpec {
             image,
@@ -95,8 +109,8 @@ fn report() -> impl Strategy<Value = DeploymentReport> {
         [Health::None, Health::Starting, Health::Healthy, Health::Unhealthy];
     let what = (id(), service(), replica(), select(&PHASES[..]), select(&HEALTHS[..]));
     let texts = (word(), option::of(word()), option::of(word()), option::of(text()));
-    (what, texts, option::of(address()), any::<(bool, bool)>()).prop_map(
-        |((id, service, replica, phase, health), texts, address, (serves, has_volumes))| {
+    (what, texts, option::of(address()), any::<bool>()).prop_map(
+        |((id, service, replica, phase, health), texts, address, serves)| {
             let (image, digest, container, note) = texts;
             DeploymentReport {
                 id,
@@ -110,7 +124,6 @@ fn report() -> impl Strategy<Value = DeploymentReport> {
                 address,
                 serves,
                 note,
-                has_volumes,
             }
         },
     )
@@ -171,27 +184,29 @@ fn directory() -> impl Strategy<Value = DirectoryEdit> {
     let peer = (any::<[u8; 32]>(), endpoints(), subnet()).prop_map(|(key, endpoints, subnet)| {
         Peer { public_key: PublicKey(key), endpoints, subnet }
     });
-    let placement = btree_map(any::<u32>(), agent(), 0..4);
     prop_oneof![
         edit(service().boxed(), btree_set(address(), 0..4)).prop_map(DirectoryEdit::Names),
         edit(key.boxed(), route).prop_map(DirectoryEdit::Routes),
         edit(agent().boxed(), peer).prop_map(DirectoryEdit::Peers),
-        edit(service().boxed(), placement).prop_map(DirectoryEdit::Placements),
+        edit(service().boxed(), whereabouts()).prop_map(DirectoryEdit::Placements),
     ]
 }
 
 pub(super) fn any_to_server() -> impl Strategy<Value = ToServer> {
     const SECTIONS: [Section; 4] =
         [Section::Names, Section::Routes, Section::Peers, Section::Placements];
-    let services = (any::<bool>(), vec(report(), 0..4), vec(id(), 0..4))
-        .prop_map(|(whole, deployments, gone)| ServicesReport { whole, deployments, gone });
+    let volume = (service(), replica(), volume_name())
+        .prop_map(|(service, replica, name)| Volume { service, replica, name });
+    let volumes = option::of(btree_set(volume, 0..4));
+    let services = (any::<bool>(), vec(report(), 0..4), vec(id(), 0..4), volumes).prop_map(
+        |(whole, deployments, gone, volumes)| ServicesReport { whole, deployments, gone, volumes },
+    );
     let network = (section_report(), option::of(section_report()), section_report())
         .prop_map(|(names, routes, mesh)| NetworkReport { names, routes, mesh });
     let mesh = (any::<[u8; 32]>(), endpoints(), option::of(claim())).prop_map(
         |(key, endpoints, claim)| MeshReport { public_key: PublicKey(key), endpoints, claim },
     );
-    let placement = btree_map(any::<u32>(), agent(), 0..4);
-    let known = btree_map(service(), placement, 0..4).prop_map(Table);
+    let known = btree_map(service(), whereabouts(), 0..4).prop_map(Table);
     prop_oneof![
         services.prop_map(ToServer::Services),
         network.prop_map(ToServer::Network),

@@ -1,0 +1,326 @@
+//! Volumes pin: whatever happens, a replica that has data waits for it, and nothing else gets to be
+//! called by its name.
+
+use fluke_model::id::VolumeName;
+use fluke_model::label::Selector;
+use fluke_model::volume::{Volume, Volumes};
+
+use super::*;
+
+/// `web` with a volume, on hosts that are labelled for it.
+fn stateful(replicas: u32) -> Service {
+    let mut service = service(Some(replicas));
+    service.selector = Selector { match_labels: labels(true).0, ..Selector::default() };
+    service.container.volumes.insert(volume("data"), "/data".into());
+    service
+}
+
+fn labels(matches: bool) -> Labels {
+    let role = Labels::parse_pair(if matches { "role=db" } else { "role=spare" });
+    Labels([role.expect("a label")].into())
+}
+
+fn volume(name: &str) -> VolumeName {
+    VolumeName::new(name).expect("a name")
+}
+
+fn data(number: u32) -> Volume {
+    Volume { service: web(), replica: Replica::Number(number), name: volume("data") }
+}
+
+/// A host as it is, whatever a server thinks of it.
+#[derive(Debug, Clone, Default)]
+struct Machine {
+    is_connected: bool,
+    /// Whether it has said what it knows; before that it is told nothing.
+    has_spoken: bool,
+    matches: bool,
+    /// What it was last told to run.
+    told: BTreeSet<u32>,
+    volumes: BTreeSet<u32>,
+    /// What it last heard of others.
+    table: Placements,
+}
+
+/// A fleet that lives longer than its server.
+struct Fleet {
+    lab: Lab,
+    wants: Option<u32>,
+    machines: BTreeMap<&'static str, Machine>,
+}
+
+impl Fleet {
+    /// All of them connected, and `web` on them.
+    fn of(hosts: &[&'static str], replicas: u32) -> Self {
+        let machine = Machine { is_connected: true, matches: true, ..Machine::default() };
+        let machines = hosts.iter().map(|host| (*host, machine.clone())).collect();
+        let mut lab = Lab::settled(None);
+        lab.wants(stateful(replicas));
+        let mut fleet = Self { lab, wants: Some(replicas), machines };
+        hosts.iter().for_each(|host| fleet.comes(host));
+        hosts.iter().for_each(|host| fleet.works(host));
+        fleet
+    }
+
+    fn comes(&mut self, host: &'static str) {
+        let machine = self.machines.get_mut(host).expect("one of them");
+        machine.is_connected = true;
+        let (labels, table) = (labels(machine.matches), machine.table.clone());
+        self.lab.sessions += 1;
+        let now = Now { instant: self.lab.now, wall: Timestamp(1) };
+        let came = Word::Came { labels, node_type: NodeType::Worker };
+        self.lab.book.hear(&name(host), SessionId(self.lab.sessions), came, now);
+        self.lab.turn();
+        self.lab.says(host, Word::Placements(table));
+        self.machine(host).has_spoken = true;
+        self.reports(host, true);
+    }
+
+    fn leaves(&mut self, host: &'static str) {
+        self.machine(host).has_spoken = false;
+        if std::mem::take(&mut self.machine(host).is_connected) {
+            self.lab.says(host, Word::Left);
+            self.hear();
+        }
+    }
+
+    fn relabels(&mut self, host: &'static str, matches: bool) {
+        self.machine(host).matches = matches;
+        if self.machines[host].is_connected {
+            self.leaves(host);
+            self.comes(host);
+        }
+    }
+
+    /// What it should run it runs, with volumes; also while nobody is there to be told.
+    fn works(&mut self, host: &'static str) {
+        let machine = self.machine(host);
+        let told = machine.told.clone();
+        machine.volumes.extend(told);
+        self.reports(host, false);
+    }
+
+    /// Somebody removes what a host has of a replica.
+    fn loses(&mut self, host: &'static str, number: u32) {
+        self.machine(host).volumes.remove(&number);
+        self.reports(host, false);
+    }
+
+    fn reports(&mut self, host: &'static str, whole: bool) {
+        let machine = &self.machines[host];
+        if !machine.is_connected {
+            return;
+        }
+        let deployment = |number: &u32| DeploymentReport {
+            serves: machine.volumes.contains(number),
+            ..super::report(usize::from(host.as_bytes()[0]), (*number, true, false))
+        };
+        let deployments: Vec<_> = machine.told.iter().map(deployment).collect();
+        let volumes: Volumes = machine.volumes.iter().map(|number| data(*number)).collect();
+        let is_gone = |id: &&DeploymentId| !deployments.iter().any(|it| it.id == **id);
+        let known = &self.lab.book.view.hosts[host].deployments;
+        let gone = known.keys().filter(is_gone).copied().collect();
+        let report = ServicesReport { whole, deployments, gone, volumes: Some(volumes) };
+        self.lab.says(host, Word::Services(report));
+        self.hear();
+    }
+
+    fn wants(&mut self, replicas: Option<u32>) {
+        self.wants = replicas;
+        self.commit();
+    }
+
+    fn commit(&mut self) {
+        match self.wants {
+            Some(replicas) => self.lab.wants(stateful(replicas)),
+            None => {
+                self.lab.book.want(&Services::new());
+                self.lab.turn();
+            }
+        }
+        self.hear();
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        self.lab.passes(Duration::from_secs(seconds));
+        self.hear();
+    }
+
+    /// Another server takes over, which knows what those say who come to it.
+    fn restarts(&mut self) {
+        let now = self.lab.now;
+        self.lab = Lab { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
+        self.machines.values_mut().for_each(|machine| machine.has_spoken = false);
+        self.commit();
+        let connected = self.machines.iter().filter(|(_, machine)| machine.is_connected);
+        let connected: Vec<_> = connected.map(|(host, _)| *host).collect();
+        connected.into_iter().for_each(|host| self.comes(host));
+        self.passes(SETTLING.as_secs());
+    }
+
+    /// Everybody who has spoken hears what is said, and holds to it.
+    fn hear(&mut self) {
+        let replicas = self.wants.unwrap_or_default();
+        for (host, machine) in self.machines.iter_mut().filter(|(_, it)| it.has_spoken) {
+            machine.table = self.lab.book.directory.placements.table().clone();
+            let Some(placed) = self.lab.told.get(&name(host)).and_then(|own| own.placed.as_ref())
+            else {
+                continue;
+            };
+            let numbers = placed.get(&web()).into_iter().flatten().copied();
+            machine.told = numbers.filter(|it| machine.matches && *it < replicas).collect();
+        }
+    }
+
+    fn machine(&mut self, host: &'static str) -> &mut Machine {
+        self.machines.get_mut(host).expect("one of them")
+    }
+
+    fn place(&self, number: u32) -> Option<String> {
+        self.lab.placed().get(&number).map(|host| host.to_string())
+    }
+
+    /// Who has data of a replica.
+    fn owners(&self, number: u32) -> Vec<&'static str> {
+        let has = |(_, machine): &(_, &Machine)| machine.volumes.contains(&number);
+        self.machines.iter().filter(has).map(|(host, _)| *host).collect()
+    }
+}
+
+const THREE: [&str; 3] = ["a", "b", "c"];
+
+#[test]
+fn fewer_and_more_again_finds_the_data() {
+    let mut fleet = Fleet::of(&THREE, 3);
+    let owners: Vec<_> = (0..3).map(|number| fleet.owners(number)).collect();
+    assert!(owners.iter().all(|owners| owners.len() == 1), "{owners:?}");
+    for wants in [Some(1), Some(3), None, Some(3)] {
+        fleet.wants(wants);
+        THREE.iter().for_each(|host| fleet.works(host));
+        let now: Vec<_> = (0..3).map(|number| fleet.owners(number)).collect();
+        assert_eq!(now, owners);
+    }
+    assert_eq!(fleet.place(2).as_deref(), Some(owners[2][0]));
+}
+
+#[test]
+fn a_server_that_starts_anew_hears_of_data_on_a_host_that_is_away() {
+    let mut fleet = Fleet::of(&THREE, 3);
+    let owner = fleet.owners(2)[0];
+    fleet.wants(Some(2));
+    fleet.leaves(owner);
+    fleet.restarts();
+    fleet.wants(Some(3));
+    fleet.passes(1_000_000);
+    THREE.iter().for_each(|host| fleet.works(host));
+    assert_eq!((fleet.place(2).as_deref(), fleet.owners(2)), (Some(owner), vec![owner]));
+    fleet.comes(owner);
+    assert!(fleet.machines[owner].told.contains(&2), "it is back");
+}
+
+#[test]
+fn data_on_a_host_that_does_not_match_any_more_is_waited_for_until_somebody_removes_it() {
+    let mut fleet = Fleet::of(&THREE, 1);
+    let owner = fleet.owners(0)[0];
+    fleet.relabels(owner, false);
+    fleet.passes(1_000_000);
+    assert_eq!(fleet.place(0).as_deref(), Some(owner));
+    assert!(fleet.machines.values().all(|machine| machine.told.is_empty()), "nobody runs it");
+    fleet.loses(owner, 0);
+    let heir = fleet.place(0).expect("somebody takes it");
+    assert_ne!(heir, owner);
+    fleet.relabels(owner, true);
+    assert_eq!(fleet.place(0), Some(heir), "that one has it now");
+}
+
+#[test]
+fn other_volumes_that_are_asked_for_are_not_waited_for_where_they_cannot_be() {
+    let mut fleet = Fleet::of(&THREE, 1);
+    let owner = fleet.owners(0)[0];
+    fleet.leaves(owner);
+    fleet.passes(1_000_000);
+    assert_eq!(fleet.place(0).as_deref(), Some(owner));
+    let mut renamed = stateful(1);
+    renamed.container.volumes = [(volume("anew"), "/data".into())].into();
+    fleet.lab.wants(renamed);
+    assert_ne!(fleet.place(0).as_deref(), Some(owner), "it is lost, and Git says so");
+}
+
+#[test]
+fn what_a_host_was_told_to_make_just_before_it_was_lost_may_be_there() {
+    let mut fleet = Fleet::of(&["a"], 0);
+    fleet.wants(Some(1));
+    fleet.leaves("a");
+    fleet.machines.insert("b", Machine { matches: true, ..Machine::default() });
+    fleet.comes("b");
+    fleet.passes(1_000_000);
+    assert_eq!(fleet.place(0).as_deref(), Some("a"));
+    fleet.comes("a");
+    fleet.works("a");
+    assert_eq!(fleet.owners(0), ["a"]);
+}
+
+#[derive(Debug, Clone)]
+enum Turn {
+    Comes(usize),
+    Leaves(usize),
+    Works(usize),
+    Relabels(usize, bool),
+    Loses(usize, u32),
+    Wants(Option<u32>),
+    Passes(u64),
+    Restarts,
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let host = 0..THREE.len();
+    prop_oneof![
+        3 => host.clone().prop_map(Turn::Comes),
+        2 => host.clone().prop_map(Turn::Leaves),
+        6 => host.clone().prop_map(Turn::Works),
+        2 => (host.clone(), any::<bool>()).prop_map(|(host, matches)| Turn::Relabels(host, matches)),
+        1 => (host, 0..4u32).prop_map(|(host, number)| Turn::Loses(host, number)),
+        3 => prop::option::of(0..4u32).prop_map(Turn::Wants),
+        2 => prop_oneof![0..400u64, Just(8 * 24 * 3600)].prop_map(Turn::Passes),
+        2 => Just(Turn::Restarts),
+    ]
+}
+
+proptest! {
+    /// However the fleet is scaled, relabelled, lost and found, and its server replaced: nobody is
+    /// told to run a replica whose data somebody else has, so there is never data of one replica on
+    /// two hosts, and none is ever left for an empty volume elsewhere.
+    #[test]
+    fn no_replica_ever_has_data_on_two_hosts(turns in prop::collection::vec(turn(), 0..60)) {
+        let mut fleet = Fleet::of(&THREE, 2);
+        for turn in turns {
+            match turn {
+                Turn::Comes(host) if !fleet.machines[THREE[host]].is_connected => {
+                    fleet.comes(THREE[host]);
+                }
+                Turn::Comes(_) => {}
+                Turn::Leaves(host) => fleet.leaves(THREE[host]),
+                Turn::Works(host) => fleet.works(THREE[host]),
+                Turn::Relabels(host, matches) => fleet.relabels(THREE[host], matches),
+                Turn::Loses(host, number) => fleet.loses(THREE[host], number),
+                Turn::Wants(replicas) => fleet.wants(replicas),
+                Turn::Passes(seconds) => fleet.passes(seconds),
+                // One that nobody comes to can know nothing.
+                Turn::Restarts if fleet.machines.values().any(|it| it.is_connected) => {
+                    fleet.restarts();
+                }
+                Turn::Restarts => {}
+            }
+            for number in 0..4 {
+                let owners = fleet.owners(number);
+                prop_assert!(owners.len() <= 1, "{number} is on {owners:?}");
+                let told = fleet.machines.iter().filter(|(_, it)| it.told.contains(&number));
+                let told: Vec<_> = told.map(|(host, _)| *host).collect();
+                prop_assert!(told.len() <= 1, "{number} is given to {told:?}");
+                if let ([owner], [told]) = (&owners[..], &told[..]) {
+                    prop_assert_eq!(owner, told, "{} is where its data is", number);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What is known of one host: whether it is there, what it runs, what it was given, and which volumes
+//! are on it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use fluke_model::id::{ServiceName, VolumeName};
+use fluke_model::label::Labels;
+use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
+use fluke_model::service::{
+    DeploymentId, DeploymentReport, MAX_REPLICAS, MAX_VOLUMES, Phase, Replica, Service,
+};
+use fluke_model::snapshot::Placed;
+use fluke_model::volume::Volumes;
+
+use super::view::Services;
+
+/// How long what a host runs is led to after its agent's connection was closed in good order: the
+/// agent restarts, the machine goes on.
+pub const RESTART_GRACE: Duration = Duration::from_secs(30);
+
+/// The volumes of numbered replicas on one host.
+pub type Kept = BTreeMap<ServiceName, BTreeMap<u32, BTreeSet<VolumeName>>>;
+
+/// What is known of one host.
+#[derive(Debug, Clone)]
+pub struct HostView {
+    /// What services choose it by; none for one that others spoke of and that was not seen yet.
+    pub labels: Option<Labels>,
+    /// Whether it takes public traffic.
+    pub node_type: NodeType,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// What it runs.
+    pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    /// The replicas that it was given and may not speak of yet.
+    pub given: Placed,
+    /// The volumes that are on it, as far as is known: what it or others said, and, while it is
+    /// away, what it was told to make.
+    pub volumes: Kept,
+    /// Whether that is only what others say.
+    pub is_hearsay: bool,
+    /// How names, routes and mesh are there.
+    pub network: Option<NetworkReport>,
+    /// How it is reached.
+    pub mesh: Option<MeshReport>,
+}
+
+/// Whether a host is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Connected.
+    Here,
+    /// Connected, and has not said yet what it runs: it keeps what it has, and gets nothing more.
+    Arriving(Instant),
+    /// Its agent closed the connection: the machine lives.
+    Restarting(Instant),
+    /// Nothing is heard of its machine; the connection may still be thought open.
+    Silent(Instant),
+    /// Others spoke of it; it was not seen since this server started.
+    Expected(Instant),
+}
+
+impl Presence {
+    /// Since when it is away; none if it is here.
+    pub fn away_since(self) -> Option<Instant> {
+        match self {
+            Self::Here => None,
+            Self::Arriving(since)
+            | Self::Restarting(since)
+            | Self::Silent(since)
+            | Self::Expected(since) => Some(since),
+        }
+    }
+
+    /// Whether its agent can be told something.
+    pub fn is_connected(self) -> bool {
+        matches!(self, Self::Here | Self::Arriving(_))
+    }
+
+    /// Whether what it runs may be led to.
+    pub fn is_reachable(self, now: Instant) -> bool {
+        match self {
+            Self::Here | Self::Arriving(_) => true,
+            Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
+            Self::Silent(_) | Self::Expected(_) => false,
+        }
+    }
+}
+
+impl HostView {
+    /// One that has just connected.
+    pub fn here(labels: Labels, node_type: NodeType) -> Self {
+        Self { labels: Some(labels), node_type, ..Self::new(Presence::Here) }
+    }
+
+    /// One that others speak of.
+    pub fn expected(now: Instant) -> Self {
+        Self { is_hearsay: true, ..Self::new(Presence::Expected(now)) }
+    }
+
+    pub(super) fn new(presence: Presence) -> Self {
+        Self {
+            labels: None,
+            node_type: NodeType::Worker,
+            presence,
+            deployments: BTreeMap::new(),
+            given: Placed::new(),
+            volumes: Kept::new(),
+            is_hearsay: false,
+            network: None,
+            mesh: None,
+        }
+    }
+
+    /// Takes what changed.
+    pub fn reported(&mut self, report: ServicesReport) {
+        if let Some(volumes) = report.volumes {
+            self.volumes = numbered(volumes);
+        }
+        if report.whole {
+            self.deployments.clear();
+            if std::mem::take(&mut self.is_hearsay) {
+                self.keep_what_has_volumes();
+            }
+            if matches!(self.presence, Presence::Arriving(_)) {
+                self.presence = Presence::Here;
+            }
+        }
+        report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
+        self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+    }
+
+    /// What it was given according to others, it may have or not; where it has the volumes, it has.
+    fn keep_what_has_volumes(&mut self) {
+        let Self { given, volumes, .. } = self;
+        given.retain(|service, numbers| {
+            let kept = volumes.get(service);
+            numbers.retain(|number| kept.is_some_and(|kept| kept.contains_key(number)));
+            !numbers.is_empty()
+        });
+    }
+
+    /// Takes note that it cannot be asked any more: what it was told to make it may have made.
+    pub fn suspect(&mut self, services: &Services) {
+        for (name, numbers) in &self.given {
+            let Some(service) = services.get(name).filter(|it| self.is_matched_by(it)) else {
+                continue;
+            };
+            let asked = &service.container.volumes;
+            if asked.is_empty() {
+                continue;
+            }
+            let kept = self.volumes.entry(name.clone()).or_default();
+            for number in numbers {
+                kept.entry(*number).or_default().extend(asked.keys().cloned());
+            }
+        }
+    }
+
+    /// Those of a service's volumes that it has, by replica.
+    pub fn volumes_of<'a>(
+        &'a self,
+        service: &'a Service,
+    ) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a VolumeName>)> {
+        let asked = &service.container.volumes;
+        let kept = self.volumes.get(&service.name).filter(|_| !asked.is_empty());
+        kept.into_iter().flatten().filter_map(move |(number, names)| {
+            let mut names = names.iter().filter(|name| asked.contains_key(*name)).peekable();
+            names.peek().is_some().then_some((*number, names))
+        })
+    }
+
+    /// Whether a service is for it; one that was not seen had it when it was last spoken of.
+    pub fn is_matched_by(&self, service: &Service) -> bool {
+        match &self.labels {
+            Some(labels) => service.selector.matches(labels),
+            None => self.given.contains_key(&service.name),
+        }
+    }
+
+    /// What names and routes may lead to here.
+    pub fn serving(&self) -> BTreeSet<(DeploymentId, Option<Ipv4Addr>)> {
+        let serving = self.deployments.values().filter(|it| it.serves);
+        serving.map(|it| (it.id, it.address)).collect()
+    }
+
+    /// The numbered replicas of a service that serve here.
+    pub(super) fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
+        let is_rooted = |it: &&DeploymentReport| it.serves && it.phase != Phase::Retiring;
+        let of_it = self.deployments.values().filter(move |it| it.service == service.name);
+        of_it.filter(is_rooted).filter_map(|it| match it.replica {
+            Replica::Number(number) => Some(number),
+            Replica::Own => None,
+        })
+    }
+
+    /// The numbered replicas of a service that it runs, or was given. What retires is on its way out.
+    pub(super) fn holds(&self, service: &ServiceName) -> BTreeSet<u32> {
+        let is_held =
+            |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
+        let number = |it: &DeploymentReport| match it.replica {
+            Replica::Number(number) => Some(number),
+            Replica::Own => None,
+        };
+        let runs = self.deployments.values().filter(is_held).filter_map(number);
+        let given = self.given.get(service).into_iter().flatten().copied();
+        runs.chain(given).collect()
+    }
+}
+
+/// The volumes of numbered replicas among these, as far as there can be such replicas.
+fn numbered(volumes: Volumes) -> Kept {
+    let mut kept = Kept::new();
+    for volume in volumes {
+        if let Replica::Number(number) = volume.replica
+            && number < MAX_REPLICAS
+        {
+            let names = kept.entry(volume.service).or_default().entry(number).or_default();
+            if names.len() < MAX_VOLUMES {
+                names.insert(volume.name);
+            }
+        }
+    }
+    kept
+}

@@ -1,0 +1,153 @@
+//! What replicas wait for, and what is odd about their volumes, in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluke_model::id::{AgentName, VolumeName};
+use fluke_model::service::{DeploymentReport, Replica, Service};
+use fluke_model::volume::Volume;
+
+use crate::services::host::HostView;
+use crate::services::view::View;
+
+/// How many replicas are told of one by one.
+const FEW: usize = 8;
+
+/// Who has volumes of which replica of a service.
+pub(super) type Owners<'a> = BTreeMap<u32, BTreeMap<&'a AgentName, Vec<&'a VolumeName>>>;
+
+/// Of the volumes that the service asks for.
+pub(super) fn owners<'a>(view: &'a View, service: &'a Service) -> Owners<'a> {
+    let mut owners = Owners::new();
+    for (name, host) in &view.hosts {
+        for (number, volumes) in host.volumes_of(service) {
+            owners.entry(number).or_default().insert(name, volumes.collect());
+        }
+    }
+    owners
+}
+
+/// What no replica can say of itself, since there is none; `placed` are those that there are.
+pub(super) fn waiting(
+    view: &View,
+    service: &Service,
+    placed: &BTreeSet<Replica>,
+    owners: &Owners<'_>,
+) -> Vec<String> {
+    let Some(count) = service.replicas else {
+        let nobody = "no host that runs services matches its selector";
+        return placed.is_empty().then(|| nobody.to_string()).into_iter().collect();
+    };
+    let kept = kept_from_their_volumes(view, service);
+    let (mut whys, mut nowhere, mut more) = (Vec::new(), Vec::new(), 0);
+    for number in (0..count).filter(|number| !placed.contains(&Replica::Number(*number))) {
+        let at = kept.get(&number).copied();
+        let volumes = at.and_then(|(host, _)| owners.get(&number)?.get(host));
+        match at.zip(volumes) {
+            None => nowhere.push(number),
+            Some(_) if whys.len() == FEW => more += 1,
+            Some(((host, view), volumes)) => {
+                whys.push(waits_for_volumes(service, number, (host, view), volumes));
+            }
+        }
+    }
+    if more > 0 {
+        whys.push(format!("{more} more wait for volumes on hosts that do not match the selector"));
+    }
+    whys.extend(wait_for_a_host(&nowhere));
+    whys
+}
+
+/// The replicas that belong to hosts which the selector does not match any more.
+fn kept_from_their_volumes<'a>(
+    view: &'a View,
+    service: &Service,
+) -> BTreeMap<u32, (&'a AgentName, &'a HostView)> {
+    let strangers = view.hosts.iter().filter(|(_, host)| !host.is_matched_by(service));
+    let given = strangers.flat_map(|(name, host)| {
+        let numbers = host.given.get(&service.name).into_iter().flatten();
+        numbers.map(move |number| (*number, (name, host)))
+    });
+    given.collect()
+}
+
+fn waits_for_volumes(
+    service: &Service,
+    number: u32,
+    (name, host): (&AgentName, &HostView),
+    volumes: &[&VolumeName],
+) -> String {
+    let its = its(volumes);
+    let is = if volumes.len() == 1 { "is" } else { "are" };
+    let them = if volumes.len() == 1 { "the volume" } else { "the volumes" };
+    let called = called(service, number, volumes);
+    let runs = |it: &DeploymentReport| {
+        it.service == service.name && it.replica == Replica::Number(number) && it.serves
+    };
+    let meanwhile = match host.deployments.values().any(runs) {
+        true => "; until then it goes on running there",
+        false => "",
+    };
+    format!(
+        "replica {number} waits: {its} {is} on host {name}, which does not match the selector any \
+         more; remove {them} there (`podman volume rm {called}`) or label the host{meanwhile}"
+    )
+}
+
+fn wait_for_a_host(nowhere: &[u32]) -> Option<String> {
+    let what = match nowhere {
+        [] => return None,
+        [one] => format!("replica {one} waits"),
+        some if some.len() <= FEW => {
+            let numbers: Vec<String> = some.iter().map(u32::to_string).collect();
+            format!("replicas {} wait", numbers.join(", "))
+        }
+        many => format!("{} replicas wait", many.len()),
+    };
+    Some(format!(
+        "{what} for a host: none that runs services and matches the selector is connected"
+    ))
+}
+
+/// What is to be known about the volumes of a replica that is on `host`.
+pub(super) fn remark(
+    service: &Service,
+    replica: Replica,
+    host: &AgentName,
+    is_away: bool,
+    owners: &Owners<'_>,
+) -> Option<String> {
+    let Replica::Number(number) = replica else { return None };
+    let owners = owners.get(&number)?;
+    let pinned = owners.get(host).filter(|_| is_away);
+    let pinned = pinned.map(|volumes| {
+        let is = if volumes.len() == 1 { "is" } else { "are" };
+        format!("it waits for that host, where {} {is}", its(volumes))
+    });
+    let doubled = owners.iter().find(|(other, _)| **other != host).map(|(other, volumes)| {
+        let called = called(service, number, volumes);
+        format!(
+            "host {other} has {}, too, which nothing uses: remove what you do not need on one of \
+             the two (`podman volume rm {called}`)",
+            its(volumes)
+        )
+    });
+    let doubled = doubled.filter(|_| owners.contains_key(host));
+    let remarks: Vec<String> = pinned.into_iter().chain(doubled).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
+/// "its volume `data`", "its volumes `data`, `log`".
+fn its(volumes: &[&VolumeName]) -> String {
+    let names: Vec<String> = volumes.iter().map(|name| format!("`{name}`")).collect();
+    let what = if volumes.len() == 1 { "its volume" } else { "its volumes" };
+    format!("{what} {}", names.join(", "))
+}
+
+/// What they are called on a host.
+fn called(service: &Service, number: u32, volumes: &[&VolumeName]) -> String {
+    let name = |name: &&VolumeName| {
+        let (service, replica) = (service.name.clone(), Replica::Number(number));
+        Volume { service, replica, name: VolumeName::clone(name) }.to_string()
+    };
+    volumes.iter().map(name).collect::<Vec<_>>().join(" ")
+}
