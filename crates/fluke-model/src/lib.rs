@@ -4,6 +4,7 @@
 //! always an argument), no HCL, no protobuf. The server and the agent meet only in these types.
 
 pub mod api;
+pub mod bounds;
 pub mod diagnostic;
 pub mod directory;
 pub mod event;

@@ -16,12 +16,6 @@ use crate::task::Location;
 /// How long a host that is away keeps its replicas, where the manifest does not say.
 pub const RESCHEDULE_AFTER: Duration = Duration::from_secs(300);
 
-/// The most replicas that one service may have.
-pub const MAX_REPLICAS: u32 = 10_000;
-
-/// The most volumes that one service may have.
-pub const MAX_VOLUMES: usize = 64;
-
 /// A service as a manifest defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {

@@ -6,12 +6,6 @@ use std::fmt;
 use crate::id::{ServiceName, VolumeName};
 use crate::service::Replica;
 
-/// The most volumes of numbered replicas that a host speaks of.
-pub const MAX_VOLUMES_OF_HOST: usize = 10_000;
-
-/// The most places where volumes of one service are that hosts tell each other of.
-pub const MAX_PLACES: usize = 20_000;
-
 /// What all names of volumes begin with.
 const OURS: &str = "fluke";
 

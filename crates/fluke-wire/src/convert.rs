@@ -12,6 +12,8 @@ mod services;
 mod snapshot;
 mod text;
 
+use fluke_model::bounds;
+
 pub(crate) use from_agent::{hello_from_proto, to_server_from_proto, to_server_to_proto};
 pub(crate) use from_server::{
     to_agent_from_proto, to_agent_to_proto, welcome_from_proto, welcome_to_proto,
@@ -25,22 +27,9 @@ pub const MAX_EXECUTORS: usize = 64;
 pub const MAX_STEPS: usize = 100_000;
 
 /// The most replicas a host may have, and deployments it may report.
-pub const MAX_REPLICAS: usize = 10_000;
-/// The most rows an edit of a table may have.
-pub(crate) const MAX_ROWS: usize = 100_000;
+pub const MAX_REPLICAS: usize = bounds::MAX_REPLICAS as usize;
 /// The most addresses a host may be reached at.
 pub(crate) const MAX_ENDPOINTS: usize = 16;
-/// The most words of a container's command.
-pub(crate) const MAX_WORDS: usize = 1000;
-/// The most variables of a container.
-pub(crate) const MAX_ENV: usize = 1000;
-/// The most ports there are.
-pub(crate) const MAX_PORTS: usize = 65_535;
-/// Bytes of a path or a command.
-pub(crate) const MAX_TEXT: usize = 64 * 1024;
-/// Bytes of an image's name, a digest, a domain.
-pub(crate) const MAX_IMAGE: usize = 1024;
-
 /// Bytes of a reason: why something is drifted, or could not be told.
 pub(crate) const MAX_REASON: usize = 4 * 1024;
 /// Bytes of a diff.

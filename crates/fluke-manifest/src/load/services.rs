@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use fluke_model::bounds::{MAX_REPLICAS, MAX_ROWS};
 use fluke_model::id::ServiceName;
 use fluke_model::service::Service;
 
@@ -14,6 +15,7 @@ use crate::schema::Entrance;
 pub(super) fn collect(files: &mut [File<'_>], taken: bool) -> BTreeMap<ServiceName, Arc<Service>> {
     let mut services: BTreeMap<ServiceName, Arc<Service>> = BTreeMap::new();
     let mut entrances: HashMap<Entrance, Arc<Service>> = HashMap::new();
+    let mut totals = Totals::default();
     for File { known, task_problems, .. } in files {
         for declared in known.iter().flat_map(|known| &known.services) {
             let DeclaredService { service, header, .. } = declared;
@@ -30,9 +32,39 @@ pub(super) fn collect(files: &mut [File<'_>], taken: bool) -> BTreeMap<ServiceNa
             }
             services.insert(service.name.clone(), service.clone());
             task_problems.extend(rivals(declared, &mut entrances));
+            task_problems.extend(totals.with(declared));
         }
     }
     services
+}
+
+/// What all services have together: as much must be carried to one host, and to one proxy.
+#[derive(Default)]
+struct Totals {
+    replicas: usize,
+    ports: usize,
+}
+
+impl Totals {
+    /// With one more; told where there are too many for the first time.
+    fn with(&mut self, declared: &DeclaredService) -> Vec<Problem> {
+        let replicas = declared.service.replicas.unwrap_or(1).max(1) as usize;
+        let parts = [
+            (&mut self.replicas, replicas, MAX_REPLICAS as usize, "replicas", "run fewer of them"),
+            (&mut self.ports, declared.ports.len(), MAX_ROWS, "ports", "have fewer of them"),
+        ];
+        let mut problems = Vec::new();
+        for (total, more, most, what, help) in parts {
+            let was_fine = *total <= most;
+            *total += more;
+            if was_fine && *total > most {
+                let message =
+                    format!("with this one, all services have {total} {what}; {most} are the most");
+                problems.push(Problem::new(declared.header, message).help(help));
+            }
+        }
+        problems
+    }
 }
 
 /// Two services that answer the same would be a coin toss for every request.

@@ -7,12 +7,11 @@ mod size;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use fluke_model::bounds::{self, MAX_PATH, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES};
 use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
-use fluke_model::service::{
-    ContainerSpec, HealthSpec, MAX_REPLICAS, Port, RESCHEDULE_AFTER, Resources,
-};
+use fluke_model::service::{ContainerSpec, HealthSpec, Port, RESCHEDULE_AFTER, Resources};
 
 use super::{drift, selector};
 use crate::hcl::ast::{Block, Span};
@@ -79,7 +78,14 @@ fn read_container(fields: &mut Fields<'_, '_>) -> Option<ContainerSpec> {
         None => Some(Resources::default()),
     };
     let (image, volumes, health, resources) = (image?, volumes?, health?, resources?);
-    Some(ContainerSpec { image, command, env, volumes, health, resources })
+    let spec = ContainerSpec { image, command, env, volumes, health, resources };
+    // Each part may be within its bounds, and all of them too much.
+    if let Err(excess) = bounds::container(&spec) {
+        let help = "let the image bring what is large, or a volume";
+        fields.report(fields.header(), format!("this service: {excess}"), help);
+        return None;
+    }
+    Some(spec)
 }
 
 /// Exactly one of `image` and `build`.
@@ -111,8 +117,19 @@ fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
         true => {
             Err(Mistake::value("it must not be empty").help("leave it out for the image's own"))
         }
-        false => Ok(words),
+        false => within(bounds::words(&words), words),
     }
+}
+
+/// Accepts `value` unless there is too much of it.
+fn within<T>(checked: Result<(), bounds::Excess>, value: T) -> Result<T, Mistake> {
+    let help = "let the image bring what is large, or a volume";
+    checked.map(|()| value).map_err(|excess| Mistake::value(excess.to_string()).help(help))
+}
+
+/// Accepts a text of so many bytes.
+fn text(most: usize) -> impl Fn(String) -> Result<String, Mistake> {
+    move |text| within(bounds::long("it", &text, most), text)
 }
 
 fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
@@ -124,18 +141,24 @@ fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, 
     match env.keys().find(|name| !is_name(name)) {
         Some(name) => Err(Mistake::value(format!("\"{name}\" is not a variable's name"))
             .help("use letters, digits and `_`, with no digit at the beginning")),
-        None => Ok(env),
+        None => within(bounds::env(env.iter()), env),
     }
 }
 
 fn read_volumes(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<VolumeName, String>> {
     let (mut volumes, mut paths, mut sound) = (BTreeMap::new(), HashMap::new(), true);
-    for block in fields.blocks("volume", &["name"]) {
+    for (n, block) in fields.blocks("volume", &["name"]).into_iter().enumerate() {
+        if n == MAX_VOLUMES {
+            let message = format!("a service has at most {MAX_VOLUMES} volumes");
+            fields.report(block.header(), message, "keep more in one of them");
+            sound = false;
+        }
         let label = &block.labels[0];
         let name = VolumeName::new(&label.text);
         let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
         let mut inner = fields.within(block);
-        let path = inner.required_spanned(Field::string("path").then(mount_point));
+        let path = Field::string("path").then(text(MAX_PATH)).then(mount_point);
+        let path = inner.required_spanned(path);
         inner.finish();
         let (Some(name), Some(path)) = (name, path) else {
             sound = false;
@@ -164,7 +187,7 @@ fn mount_point(path: String) -> Result<String, Mistake> {
 }
 
 fn read_health(mut fields: Fields<'_, '_>) -> Option<HealthSpec> {
-    let command = fields.required(Field::nonempty_string("command"));
+    let command = fields.required(Field::nonempty_string("command").then(text(MAX_TEXT)));
     let mut time = |name, default: u64| {
         let field = Field::duration(name).then(some_time);
         fields.or(field, Duration::from_secs(default)).as_millis() as u64

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use fluke_model::bounds::{MAX_REPLICAS, MAX_VOLUMES};
 use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
-use fluke_model::service::{
-    DeploymentId, DeploymentReport, MAX_REPLICAS, MAX_VOLUMES, Phase, Replica, Service,
-};
+use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
 use fluke_model::snapshot::Placed;
 use fluke_model::volume::Volumes;
 

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fluke_model::bounds::{MAX_PLACES, MAX_REPLICAS};
 use fluke_model::directory::{
     Names, Peer, Peers, Placements, Route, RouteKey, Routes, Table, Whereabouts,
 };
@@ -16,8 +17,7 @@ use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
-use fluke_model::service::{DeploymentId, DeploymentReport, MAX_REPLICAS, Phase, Replica, Service};
-use fluke_model::volume::MAX_PLACES;
+use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
 
 use super::claims::Claims;
 use super::host::{HostView, Presence};

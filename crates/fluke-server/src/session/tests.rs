@@ -1,5 +1,6 @@
 //! Real streams to agents that a test plays, and what becomes of a session that goes wrong.
 
+mod bounds;
 mod services;
 
 use std::net::SocketAddr;

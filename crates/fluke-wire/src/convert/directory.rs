@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use fluke_model::bounds::{MAX_ADDRESSES, MAX_PLACES, MAX_ROWS, MAX_VOLUMES};
 use fluke_model::directory::{
     Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
 };
 use fluke_model::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, MeshReport, Section};
-use fluke_model::service::MAX_VOLUMES;
 use fluke_model::time::Timestamp;
-use fluke_model::volume::MAX_PLACES;
 
 use super::parts::{hash, hash_to_proto, named, required};
 use super::services::{port, traffic_from_proto, traffic_to_proto};
 use super::text::at_most;
-use super::{MAX_ENDPOINTS, MAX_REPLICAS, MAX_ROWS};
+use super::{MAX_ENDPOINTS, MAX_REPLICAS};
 use crate::error::WireError;
 use crate::proto;
 use crate::proto::server_message::Body;
@@ -68,7 +67,7 @@ fn names_to_proto(edit: Edit<ServiceName, BTreeSet<Ipv4Addr>>) -> proto::NamesEd
 pub(super) fn names_from_proto(wire: proto::NamesEdit) -> Result<DirectoryEdit, WireError> {
     let (from, to) = ends(wire.from, &wire.to)?;
     let row = |row: proto::NameRow| {
-        let addresses = at_most("addresses", row.addresses, MAX_REPLICAS)?;
+        let addresses = at_most("addresses", row.addresses, MAX_ADDRESSES)?;
         Ok((service(row.service)?, addresses.into_iter().map(Ipv4Addr::from).collect()))
     };
     let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
@@ -97,7 +96,7 @@ pub(super) fn routes_from_proto(
     let row = |row: proto::RouteRow| {
         let key = key_from_proto(required("key", row.key)?)?;
         let traffic = traffic_from_proto(required("traffic", row.traffic)?)?;
-        let upstreams = at_most("upstreams", row.upstreams, MAX_REPLICAS)?;
+        let upstreams = at_most("upstreams", row.upstreams, MAX_ADDRESSES)?;
         let upstreams =
             upstreams.into_iter().map(upstream_from_proto).collect::<Result<_, WireError>>()?;
         Ok(traffic.map(|traffic| (key, Route { traffic, upstreams })))

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fluke_model::bounds::{self, MAX_DOMAIN, MAX_IMAGE, MAX_PORTS, MAX_VOLUMES_OF_HOST};
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, MAX_VOLUMES, Phase, Replica,
-    Resources, SnapshotService, Traffic,
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica, Resources,
+    SnapshotService, Traffic,
 };
-use fluke_model::volume::{MAX_VOLUMES_OF_HOST, Volume, Volumes};
+use fluke_model::volume::{Volume, Volumes};
 
 use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
 use super::text::{at_most, bounded, clip, line};
-use super::{MAX_ENV, MAX_IMAGE, MAX_PORTS, MAX_REASON, MAX_REPLICAS, MAX_TEXT, MAX_WORDS};
+use super::{MAX_REASON, MAX_REPLICAS};
 use crate::error::WireError;
 use crate::proto;
 
@@ -76,30 +77,30 @@ fn container_to_proto(container: &ContainerSpec) -> proto::Container {
 }
 
 fn container_from_proto(wire: proto::Container) -> Result<ContainerSpec, WireError> {
-    let words = |command: proto::Command| at_most("command", command.words, MAX_WORDS);
-    let volumes = at_most("volumes", Vec::from_iter(wire.volumes), MAX_VOLUMES)?;
     let volume = |(name, path): (String, String)| -> Result<_, WireError> {
-        Ok((named("volumes", VolumeName::new(name))?, bounded("volumes", path, MAX_TEXT)?))
+        Ok((named("volumes", VolumeName::new(name))?, path))
     };
-    let env = at_most("env", Vec::from_iter(wire.env), MAX_ENV)?;
-    Ok(ContainerSpec {
+    let spec = ContainerSpec {
         image: line("image", wire.image, MAX_IMAGE)?,
-        command: wire.command.map(words).transpose()?,
-        env: env.into_iter().collect(),
-        volumes: volumes.into_iter().map(volume).collect::<Result<BTreeMap<_, _>, _>>()?,
-        health: wire.health.map(health_spec).transpose()?,
+        command: wire.command.map(|command| command.words),
+        env: wire.env.into_iter().collect(),
+        volumes: wire.volumes.into_iter().map(volume).collect::<Result<BTreeMap<_, _>, _>>()?,
+        health: wire.health.map(health_spec),
         resources: Resources { cpu_millis: wire.cpu_millis, memory: wire.memory },
-    })
+    };
+    // The same that manifests are held to: what Git says arrives.
+    bounds::container(&spec).map_err(|excess| WireError::invalid("spec", excess.to_string()))?;
+    Ok(spec)
 }
 
-fn health_spec(wire: proto::HealthSpec) -> Result<HealthSpec, WireError> {
-    Ok(HealthSpec {
-        command: bounded("health.command", wire.command, MAX_TEXT)?,
+fn health_spec(wire: proto::HealthSpec) -> HealthSpec {
+    HealthSpec {
+        command: wire.command,
         interval_ms: wire.interval_ms,
         timeout_ms: wire.timeout_ms,
         retries: wire.retries,
         start_period_ms: wire.start_period_ms,
-    })
+    }
 }
 
 fn replica_to_proto(replica: Replica) -> proto::Replica {
@@ -126,7 +127,7 @@ pub(super) fn traffic_to_proto(traffic: &Traffic) -> proto::Traffic {
 /// None for a protocol that is not known.
 pub(super) fn traffic_from_proto(wire: proto::Traffic) -> Result<Option<Traffic>, WireError> {
     let protocol = wire.protocol();
-    let domain = wire.domain.map(|domain| line("domain", domain, MAX_IMAGE)).transpose()?;
+    let domain = wire.domain.map(|domain| line("domain", domain, MAX_DOMAIN)).transpose()?;
     let external = wire.external.map(|external| port("external", external)).transpose()?;
     Ok(match protocol {
         proto::Protocol::Http => Some(Traffic::Http { domain }),

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fluke_model::bounds::MAX_VOLUMES_OF_HOST;
 use fluke_model::directory::Subnet;
 use fluke_model::service::{DeploymentId, Replica};
 use fluke_model::time::Timestamp;
-use fluke_model::volume::{MAX_VOLUMES_OF_HOST, Volumes};
+use fluke_model::volume::Volumes;
 
 use super::desired::Desired;
 use super::memory::{Listing, Memory};

@@ -209,6 +209,88 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
     );
 }
 
+/// So many blocks, or entries, each made from its number.
+fn many(count: usize, each: impl Fn(usize) -> String) -> String {
+    (0..count).map(each).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_there_is_too_much_of_says_where_it_is_and_how_much_there_may_be() {
+    let long = "x".repeat(70_000);
+    let help = "let the image bring what is large, or a volume";
+    for (lines, expected) in [
+        (
+            format!("  command = [\n{}\n  ]", many(1001, |it| format!("    \"{it}\","))),
+            format!("6:13 `command`: command has 1001 entries; at most 1000 are accepted; {help}"),
+        ),
+        (
+            format!("  command = [\"a\", \"{long}\"]"),
+            format!(
+                "6:13 `command`: its word 2 has 70000 bytes; at most 65536 are accepted; {help}"
+            ),
+        ),
+        (
+            format!("  env = {{\n{}\n  }}", many(1001, |it| format!("    A{it} = \"\""))),
+            format!("6:9 `env`: env has 1001 entries; at most 1000 are accepted; {help}"),
+        ),
+        (
+            format!("  env = {{ KEY = \"{long}\" }}"),
+            format!(
+                "6:9 `env`: the value of `KEY` has 70000 bytes; at most 65536 are accepted; {help}"
+            ),
+        ),
+        (
+            many(65, |it| format!("  volume \"v{it}\" {{\n    path = \"/{it}\"\n  }}")),
+            "198:3 a service has at most 64 volumes; keep more in one of them".to_string(),
+        ),
+        (
+            format!("  volume \"data\" {{\n    path = \"/{}\"\n  }}", "x".repeat(4096)),
+            format!("7:12 `path`: it has 4097 bytes; at most 4096 are accepted; {help}"),
+        ),
+        (
+            many(1001, |it| format!("  port \"p{it}\" {{\n    container = {}\n  }}", it + 1)),
+            "3006:3 a service has at most 1000 ports; give some of them to another service"
+                .to_string(),
+        ),
+        (
+            format!("  health {{\n    command = \"{long}\"\n  }}"),
+            format!("7:15 `command`: it has 70000 bytes; at most 65536 are accepted; {help}"),
+        ),
+        (
+            format!("  env = {{\n{}\n  }}", many(20, |it| format!("    A{it} = local.large"))),
+            format!(
+                "1:1 this service: all of it together has 1200055 bytes; at most 1048576 are \
+                 accepted; {help}"
+            ),
+        ),
+    ] {
+        let locals = format!("locals {{\n  large = \"{}\"\n}}\n", "x".repeat(60_000));
+        let found = wrong(&format!("{}{locals}", service("web", &lines)));
+        assert_eq!(found, [expected], "{}", lines.chars().take(200).collect::<String>());
+    }
+    let image = format!("r.example/{}", "x".repeat(1020));
+    let lines = service("web", "").replace("web:1", &image);
+    assert_eq!(
+        wrong(&lines),
+        ["5:11 `image`: it has 1030 bytes; at most 1024 are accepted; for example \
+          \"registry.example/shop/web:1.4.2\""]
+    );
+}
+
+#[test]
+fn all_services_together_have_no_more_replicas_than_one_host_can_be_told_of() {
+    let (a, b) = (service("a", "  replicas = 9999"), service("b", ""));
+    let c = service("c", "  replicas = 0");
+    let files = [("a.fluke.hcl", a.as_str()), ("b.fluke.hcl", &b), ("c.fluke.hcl", &c)];
+    assert_eq!(load(&files[..2]).diagnostics.len(), 0);
+    let found: Vec<_> = load(&files).diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        ["c.fluke.hcl:1:1: with this one, all services have 10001 replicas; 10000 are the most; \
+          run fewer of them"]
+    );
+}
+
 #[test]
 fn what_two_services_claim_is_a_problem_of_the_later_one() {
     let http = |domain: &str| {

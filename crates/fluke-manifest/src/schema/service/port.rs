@@ -1,5 +1,6 @@
 //! `port "name" { … }`
 
+use fluke_model::bounds::{MAX_DOMAIN, MAX_PORTS};
 use fluke_model::id::PortName;
 use fluke_model::service::{Port, Traffic};
 
@@ -33,6 +34,10 @@ pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Option<Vec<(Port, Span)>>
         let message = format!("port `{name}` is declared twice in this service");
         let span = last.map_or_else(|| fields.header(), |block| block.header());
         fields.report(span, message, "give one of the two another name");
+    }
+    if let Some(block) = blocks.get(MAX_PORTS) {
+        let message = format!("a service has at most {MAX_PORTS} ports");
+        fields.report(block.header(), message, "give some of them to another service");
     }
     let mut ports = Vec::with_capacity(blocks.len());
     for block in blocks {
@@ -102,7 +107,7 @@ fn domain_name(text: String) -> Result<String, Mistake> {
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    let is_name = domain.len() <= 253 && domain.split('.').all(is_part);
+    let is_name = domain.len() <= MAX_DOMAIN && domain.split('.').all(is_part);
     match () {
         () if domain.ends_with(".internal") => {
             Err(Mistake::value(format!("\"{domain}\" is a name of the mesh"))
