@@ -40,8 +40,8 @@ impl From<Addresses> for Vec<Given> {
 }
 
 impl Addresses {
-    /// The address of a deployment: the one that it had, else the first free one from where its
-    /// name leads, so that its versions take turns. None where all are taken.
+    /// The address of a deployment: the one that it had, if nobody took it, else the first free one
+    /// from where its name leads, so that its versions take turns. None where all are taken.
     pub fn give(
         &mut self,
         deployment: DeploymentId,
@@ -49,9 +49,10 @@ impl Addresses {
         replica: Replica,
         taken: &BTreeSet<u8>,
     ) -> Option<u8> {
-        if let Some(given) = self.0.get(&deployment) {
+        if let Some(given) = self.0.get(&deployment).filter(|it| !taken.contains(&it.address)) {
             return Some(given.address);
         }
+        self.0.remove(&deployment);
         let [start, ..] = *Hash256::of(format!("{service} {replica:?}").as_bytes()).as_bytes();
         let count = u16::from(LAST - FIRST) + 1;
         let each = (0..count).map(|step| FIRST + ((u16::from(start) + step) % count) as u8);
@@ -116,6 +117,16 @@ mod tests {
         assert_eq!(addresses.give(id(2), &web(), Replica::Own, &none), second);
         assert!(addresses.retain(|it| *it == id(2)));
         assert_eq!(addresses.give(id(3), &web(), Replica::Own, &none), first);
+    }
+
+    #[test]
+    fn an_address_that_somebody_has_meanwhile_is_not_given_again() {
+        let (mut addresses, none) = (Addresses::default(), BTreeSet::new());
+        let first = addresses.give(id(1), &web(), Replica::Own, &none).expect("there are many");
+        let taken = BTreeSet::from([first]);
+        let second = addresses.give(id(1), &web(), Replica::Own, &taken).expect("there are many");
+        assert_ne!(first, second);
+        assert_eq!(addresses.give(id(1), &web(), Replica::Own, &none), Some(second), "it keeps it");
     }
 
     #[test]

@@ -33,17 +33,24 @@ pub fn container(
 ) -> Container {
     let none = BTreeMap::new();
     let labels = listed.labels.as_ref().unwrap_or(&none);
-    let tampered = details
-        .zip(wanted)
-        .and_then(|(details, (wanted, env))| differs(details, wanted, env, network));
+    let known = details.zip(wanted);
+    let tampered =
+        known.and_then(|(details, (wanted, env))| differs(details, wanted, env, network));
+    let outdated = known.filter(|_| tampered.is_none());
+    let outdated = outdated.and_then(|(details, (wanted, env))| other_values(details, wanted, env));
+    let mut origin = origin(labels);
+    if outdated.is_some() {
+        origin.deployment = origin.deployment.map(|id| earlier(id, &listed.id));
+    }
     Container {
         id: listed.id.clone(),
         name: listed.names.first().unwrap_or(&listed.id).clone(),
         is_ours: labels.keys().any(|key| key.starts_with(OURS)),
-        origin: origin(labels),
+        origin,
         state: state(&listed.state),
         health: health(&listed.status),
         tampered,
+        outdated,
         told_to_end: None,
         address: details.and_then(|details| address(details, network)),
         digest: details.and_then(|details| details.image_digest.clone()),
@@ -52,6 +59,12 @@ pub fn container(
         silent_at: None,
         in_network: listed.networks.iter().flatten().any(|name| name == network),
     }
+}
+
+/// What one container is of that was made with other values of this host than there are now: of
+/// something that came before, and that is another for each.
+fn earlier(of: DeploymentId, container: &str) -> DeploymentId {
+    DeploymentId(Hash256::of(format!("{of} as {container} has it").as_bytes()))
 }
 
 fn origin(labels: &BTreeMap<String, String>) -> Origin {
@@ -108,7 +121,7 @@ fn differs(
     let spec = &wanted.spec;
     let checks = [
         other_image(details, spec),
-        other_environment(details, env),
+        other_environment(details, spec, env),
         other_volumes(details, wanted),
         other_resources(details, spec),
         other_network(details, network),
@@ -127,15 +140,40 @@ fn other_image(details: &Details, spec: &ContainerSpec) -> Option<String> {
     (!is_same).then(|| format!("it was made from {}", details.image_name))
 }
 
-fn other_environment(details: &Details, env: &BTreeMap<String, String>) -> Option<String> {
-    let has = |(name, value): &(&String, &String)| {
-        details.config.env.iter().any(|pair| {
-            pair.split_once('=').is_some_and(|(key, text)| key == *name && text == *value)
-        })
+fn other_environment(
+    details: &Details,
+    spec: &ContainerSpec,
+    env: &BTreeMap<String, String>,
+) -> Option<String> {
+    let mut missing = missing_in(details, env).filter(|name| spec.env.get(*name) == env.get(*name));
+    missing.next().map(other_value)
+}
+
+/// Why a container that is what its deployment says has not what this host says now.
+fn other_values(
+    details: &Details,
+    wanted: &Deployment,
+    env: &BTreeMap<String, String>,
+) -> Option<String> {
+    let given = &wanted.spec.env;
+    let mut missing = missing_in(details, env).filter(|name| given.get(*name) != env.get(*name));
+    missing.next().map(other_value)
+}
+
+fn missing_in<'a>(
+    details: &Details,
+    env: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = &'a String> {
+    let has = |name: &String, value: &String| {
+        let mut pairs = details.config.env.iter().filter_map(|pair| pair.split_once('='));
+        pairs.any(|(key, text)| key == name && text == value)
     };
-    // The value may be a secret.
-    let missing = env.iter().find(|pair| !has(pair));
-    missing.map(|(name, _)| format!("its variable {name} has another value"))
+    env.iter().filter(move |(name, value)| !has(name, value)).map(|(name, _)| name)
+}
+
+/// The value may be a secret.
+fn other_value(name: &String) -> String {
+    format!("its variable {name} has another value")
 }
 
 fn other_volumes(details: &Details, wanted: &Deployment) -> Option<String> {

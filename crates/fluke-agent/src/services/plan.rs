@@ -59,6 +59,9 @@ pub struct Container {
     pub health: Health,
     /// Why it is not what its deployment says, though its labels do.
     pub tampered: Option<String>,
+    /// What of this host's environment was another when it was made. Its origin is one of its own
+    /// then: it is what came before its deployment.
+    pub outdated: Option<String>,
     /// What it was told to end for, if that was for its health.
     pub told_to_end: Option<Ending>,
     /// Where it is reached.
@@ -238,9 +241,20 @@ pub enum Change {
     Deploy {
         /// What.
         deployment: Deployment,
-        /// Whether something else runs in its place.
-        replaces: bool,
+        /// What is in its place.
+        replaces: Replaces,
     },
+}
+
+/// What a container is made instead of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replaces {
+    /// Nothing is there.
+    Nothing,
+    /// Another version.
+    Version,
+    /// The same, with other values of this host's environment; which.
+    Values(String),
 }
 
 /// Why a container goes.
@@ -276,8 +290,8 @@ impl Change {
                 Why::MakesWay | Why::Unwell(_) | Why::Tampered(_) | Why::Stuck => 4,
             },
             Self::Start { .. } => 2,
-            Self::Deploy { replaces: false, .. } => 3,
-            Self::Deploy { replaces: true, .. } => 4,
+            Self::Deploy { replaces: Replaces::Nothing, .. } => 3,
+            Self::Deploy { .. } => 4,
         }
     }
 

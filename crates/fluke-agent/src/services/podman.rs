@@ -125,13 +125,13 @@ impl Podman {
     }
 
     /// Makes a container; see [`create_body`]. Its id.
-    pub async fn create(&self, name: &str, body: &Made) -> Result<String, PodmanError> {
+    pub async fn create(&self, body: &Made) -> Result<String, PodmanError> {
         #[derive(serde::Deserialize)]
         struct Created {
             #[serde(rename = "Id")]
             id: String,
         }
-        let what = format!("create {name}");
+        let what = format!("create {}", body.name());
         let answer =
             self.call(Method::POST, &what, "containers/create", Some(body), CHANGE).await?;
         Ok(read::<Created>(&what, answer).await?.id)

@@ -1,4 +1,4 @@
-//! Names, routes and mesh of this host, in this order.
+//! Mesh, names and routes of this host, in this order: nobody is led where no way leads.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,11 +68,11 @@ impl Sections {
 
     /// Makes each as its table says, one after the other; a failure stops none of the others.
     pub async fn settle(&mut self, tables: &Tables, account: Option<&Account>, scribe: &Scribe) {
+        settle(&mut self.mesh, tables.peers.as_ref(), "mesh.peers", account, scribe).await;
         settle(&mut self.names, tables.names.as_ref(), "dns.records", account, scribe).await;
         if let Some(routes) = &mut self.routes {
             settle(routes, tables.routes.as_ref(), "routes.traefik", account, scribe).await;
         }
-        settle(&mut self.mesh, tables.peers.as_ref(), "mesh.peers", account, scribe).await;
     }
 
     /// Has all of them looked at next time.

@@ -1,5 +1,6 @@
 //! Does one change, as it was decided.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::Subnet;
@@ -10,7 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use super::desired::Desired;
 use crate::services::bridge;
-use crate::services::plan::{Change, Deployment, Origin, State, Why};
+use crate::services::plan::{Change, Deployment, Origin, Replaces, State, Why};
 use crate::services::podman::create::{Limit, Spot, container_name, create_body, volume};
 use crate::services::podman::{Podman, PodmanError};
 
@@ -44,20 +45,30 @@ impl ChangeError {
     }
 }
 
-/// Does `change`; says which container it was done to. `address` is for one that is made.
+/// Where one that is made goes.
+#[derive(Debug)]
+pub struct Room {
+    /// Of all hosts.
+    pub subnet: Subnet,
+    /// The last byte of its address, if there is one for it.
+    pub address: Option<u8>,
+    /// Names that others have.
+    pub names: BTreeSet<String>,
+}
+
+/// Does `change`; says which container it was done to.
 pub async fn change(
     podman: Podman,
     change: &Change,
     desired: &Desired,
-    subnet: Subnet,
-    address: Option<u8>,
+    room: Room,
 ) -> Result<Option<String>, ChangeError> {
     match change {
         Change::MakeNetwork { replaces } => {
             if *replaces {
                 podman.remove_network(bridge::NETWORK).await?;
             }
-            podman.create_network(&bridge::wanted(subnet)).await?;
+            podman.create_network(&bridge::wanted(room.subnet)).await?;
             Ok(None)
         }
         Change::Remove { container, .. } => {
@@ -73,9 +84,7 @@ pub async fn change(
             Ok(Some(container.clone()))
         }
         Change::Deploy { deployment, .. } => {
-            let address = address.ok_or(ChangeError::NoAddress(subnet.network()))?;
-            let address = subnet.address(address);
-            deploy(&podman, deployment, desired, subnet, address).await.map(Some)
+            deploy(&podman, deployment, desired, &room).await.map(Some)
         }
     }
 }
@@ -84,19 +93,29 @@ async fn deploy(
     podman: &Podman,
     deployment: &Deployment,
     desired: &Desired,
-    subnet: Subnet,
-    address: Ipv4Addr,
+    room: &Room,
 ) -> Result<String, ChangeError> {
+    let subnet = room.subnet;
+    let address = room.address.ok_or(ChangeError::NoAddress(subnet.network()))?;
     let env = desired.env(deployment.id);
     let env = env.map_err(|why| ChangeError::Environment(why.to_owned()))?.clone();
     for name in deployment.spec.volumes.keys() {
         podman.create_volume(&volume(deployment, name)).await?;
     }
-    let spot = Spot { network: bridge::NETWORK, address, gateway: subnet.gateway() };
-    let body = create_body(deployment, env, spot, limits());
-    let id = podman.create(&container_name(deployment), &body).await?;
+    let (address, gateway) = (subnet.address(address), subnet.gateway());
+    let spot = Spot { network: bridge::NETWORK, address, gateway };
+    let name = free_name(container_name(deployment), &room.names);
+    let body = create_body(deployment, env, spot, limits()).named(name);
+    let id = podman.create(&body).await?;
     podman.start(&id).await?;
     Ok(id)
+}
+
+/// A name that nobody has: one that was made with other values of this host has the same.
+fn free_name(name: String, taken: &BTreeSet<String>) -> String {
+    let more = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(more);
+    names.find(|name| !taken.contains(name)).unwrap_or(name)
 }
 
 /// What the agent itself may have: Podman's own defaults may be more than there is to give.
@@ -171,11 +190,13 @@ pub fn reason(change: &Change) -> String {
             format!("{} was never started", named(origin))
         }
         Change::Start { origin, .. } => format!("{} does not run", named(origin)),
-        Change::Deploy { deployment, replaces: true } => {
-            format!("another version is wanted: {}", deployment.spec.image)
-        }
-        Change::Deploy { deployment, replaces: false } => {
-            format!("its container is missing: {}", deployment.spec.image)
+        Change::Deploy { deployment, replaces } => {
+            let why = match replaces {
+                Replaces::Nothing => "its container is missing",
+                Replaces::Version => "another version is wanted",
+                Replaces::Values(how) => how,
+            };
+            format!("{why}: {}", deployment.spec.image)
         }
     }
 }

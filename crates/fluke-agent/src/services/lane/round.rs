@@ -8,7 +8,7 @@ use fluke_model::message::Fact;
 use fluke_model::verdict::{Outcome, Output};
 
 use super::desired::Desired;
-use super::doing::{self, ChangeError};
+use super::doing::{self, ChangeError, Room};
 use super::look::{Look, Seen};
 use super::saying::{self, Note};
 use super::state::{Cause, Idle, Next, Processing};
@@ -58,6 +58,8 @@ impl Lane {
             self.ask_around();
             self.say_how_containers_are().await;
             self.settle_sections(Some(&account)).await;
+            // Before anything serves here, others know how this host is reached.
+            self.say_how_sections_are().await;
             self.answer_who_asked(&plan).await;
             match processing.next(self.allowed(plan.changes), Instant::now()) {
                 Next::Home(leaving) => break leaving,
@@ -260,10 +262,9 @@ impl Lane {
         let reason = doing::reason(&change);
         tracing::info!(reason, "changing");
         self.record(&change, account, Fact::Began { reason }).await;
-        let address = self.address(&change);
-        let subnet = self.subnet();
+        let room = self.room(&change);
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
-        let work = async move { doing::change(podman, &known, &wanted, subnet, address).await };
+        let work = async move { doing::change(podman, &known, &wanted, room).await };
         let done = self.meanwhile(account, work).await;
         match done {
             Ok(container) => Some(Made { change, container, began }),
@@ -286,6 +287,11 @@ impl Lane {
             self.deployments.did_not_last(&id, Instant::now());
         }
         self.told_to_end.insert(container.to_owned(), ending);
+    }
+
+    fn room(&mut self, change: &Change) -> Room {
+        let names = self.reports.iter().filter_map(|report| report.container.clone()).collect();
+        Room { subnet: self.subnet(), address: self.address(change), names }
     }
 
     /// The address of what is to be made, which is kept before it is used.

@@ -15,7 +15,7 @@ use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
 use crate::services::bridge;
-use crate::services::podman::create::{Spot, container_name, create_body};
+use crate::services::podman::create::{Spot, create_body};
 use stage::{RUNS, Stage, service, spec, tell};
 
 fn with_health(command: &str) -> ContainerSpec {
@@ -103,7 +103,7 @@ fn a_container_that_somebody_put_in_its_place_goes() {
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
         let body = create_body(&other, Default::default(), spot, stage::few());
         stage.podman.remove(&before.id).await.expect("removed");
-        let made = stage.podman.create(&container_name(&impostor), &body).await;
+        let made = stage.podman.create(&body).await;
         stage
             .until_all_is(async |stage| {
                 let containers = stage.containers().await;
@@ -223,6 +223,31 @@ fn one_that_listens_nowhere_serves_all_the_same_and_it_is_said() {
 }
 
 #[test]
+fn another_value_of_this_host_starts_a_successor_first() {
+    tell("another_value_of_this_host_starts_a_successor_first", async |stage| {
+        let env = [("SAYS".to_string(), "$GREETING".to_string())].into();
+        let web = stage.wants([service("web", ContainerSpec { env, ..spec(RUNS) })])[0];
+        let before = stage.until_serves(web).await;
+        let old = stage.containers().await.remove(0);
+        stage.crash();
+        stage.greets("good day");
+        stage.start();
+        let after = stage.until_serves(web).await;
+        assert_ne!((&before.container, before.address), (&after.container, after.address));
+        let retires = |it: &&DeploymentReport| it.phase == Phase::Retiring;
+        let retiring = stage.reports().find(retires).expect("it is still there").clone();
+        assert_eq!((&retiring.container, retiring.address), (&before.container, before.address));
+        let pids: Vec<i32> = stage.containers().await.iter().map(|it| it.pid).collect();
+        assert!(pids.len() == 2 && pids.contains(&old.pid), "it goes on");
+        stage.lane().inbox.release(vec![retiring.id]);
+        stage.until(|stage| stage.reports().count() == 1).await;
+        let left = stage.containers().await.remove(0);
+        assert_ne!(left.id, old.id);
+        assert_eq!(stage.cli(&["exec", &left.id, "sh", "-c", "echo $SAYS"]), "good day\n");
+    });
+}
+
+#[test]
 fn what_is_not_wanted_any_more_goes_and_its_volume_stays() {
     tell("what_is_not_wanted_any_more_goes_and_its_volume_stays", async |stage| {
         let mut db = spec(RUNS);
@@ -301,7 +326,7 @@ fn an_agent_that_was_killed_between_making_and_starting_leaves_one_container() {
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
         let deployment = stage.deployment("web", spec(RUNS));
         let body = create_body(&deployment, Default::default(), spot, stage::few());
-        let half = stage.podman.create(&container_name(&deployment), &body).await.expect("made");
+        let half = stage.podman.create(&body).await.expect("made");
         stage.start();
         stage.until_serves(web).await;
         let containers = stage.containers().await;

@@ -56,10 +56,19 @@ fn env() -> BTreeMap<String, String> {
 }
 
 fn seen(listed: Value, details: Value) -> Container {
+    seen_with(listed, details, &deployment(), &env())
+}
+
+fn seen_with(
+    listed: Value,
+    details: Value,
+    wanted: &Deployment,
+    env: &BTreeMap<String, String>,
+) -> Container {
     let listed = serde_json::from_value(listed).expect("as Podman says it");
     let details = serde_json::from_value(details).expect("as Podman says it");
     let now = Now { instant: Instant::now() + Duration::from_secs(3600), unix: 1_794_771_455 };
-    container(&listed, Some(&details), Some((&deployment(), &env())), "fluke", now)
+    container(&listed, Some(&details), Some((wanted, env)), "fluke", now)
 }
 
 #[test]
@@ -89,6 +98,34 @@ fn every_way_of_tampering_is_seen() {
         *details.pointer_mut(path).expect("it is there") = value;
         assert_eq!(seen(listed(), details).tampered.as_deref(), Some(seen_as), "{path}");
     }
+}
+
+#[test]
+fn what_was_made_with_another_value_of_this_host_is_of_something_earlier() {
+    let mut wanted = deployment();
+    let spec = ContainerSpec {
+        env: BTreeMap::from([("LOG".into(), "$LEVEL".into())]),
+        ..wanted.spec.as_ref().clone()
+    };
+    wanted.spec = Arc::new(spec);
+    let with = |value: &str| {
+        let env = BTreeMap::from([("LOG".into(), value.into())]);
+        seen_with(listed(), details(), &wanted, &env)
+    };
+    let same = with("info");
+    assert_eq!((same.outdated, same.origin.deployment), (None, Some(deployment().id)));
+    let other = with("debug");
+    assert_eq!(other.outdated.as_deref(), Some("its variable LOG has another value"));
+    assert_eq!(other.tampered, None);
+    let (id, service) = (other.origin.deployment, other.origin.service);
+    assert!(id.is_some_and(|id| id != deployment().id), "it is another");
+    assert_eq!((id, service), (with("debug").origin.deployment, Some(wanted.service.clone())));
+    // What else is wrong with it weighs more.
+    let mut details = details();
+    details["ImageName"] = json!("localhost/evil:1");
+    let env = BTreeMap::from([("LOG".into(), "debug".into())]);
+    let it = seen_with(listed(), details, &wanted, &env);
+    assert!(it.tampered.is_some() && it.outdated.is_none());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
+use super::Replaces;
 use super::report::report;
 use super::{
     Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State, Why,
@@ -156,9 +157,17 @@ impl<'a> Place<'a> {
             changes.extend(alive.into_iter().filter_map(|it| make_way(it)));
             return Some("its predecessor has its volumes, and is being stopped".into());
         }
-        let replaces = !self.predecessors.is_empty();
-        changes.push(Change::Deploy { deployment: wanted.clone(), replaces });
+        changes.push(Change::Deploy { deployment: wanted.clone(), replaces: self.replaces() });
         None
+    }
+
+    fn replaces(&self) -> Replaces {
+        let outdated = self.predecessors.iter().find_map(|it| it.outdated.clone());
+        match (outdated, self.predecessors.as_slice()) {
+            (Some(how), _) => Replaces::Values(how),
+            (None, []) => Replaces::Nothing,
+            (None, _) => Replaces::Version,
+        }
     }
 
     fn readiness(
@@ -400,7 +409,10 @@ fn in_words(change: &Change) -> String {
         },
         Change::MakeNetwork { .. } => "the network of containers is missing".into(),
         Change::Start { .. } => "its container does not run".into(),
-        Change::Deploy { replaces: true, .. } => "a container of an earlier version runs".into(),
-        Change::Deploy { replaces: false, .. } => "its container is missing".into(),
+        Change::Deploy { replaces, .. } => match replaces {
+            Replaces::Nothing => "its container is missing".into(),
+            Replaces::Version => "a container of an earlier version runs".into(),
+            Replaces::Values(how) => how.clone(),
+        },
     }
 }

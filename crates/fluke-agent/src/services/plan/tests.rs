@@ -95,7 +95,11 @@ impl Host {
             Change::Stop { container, why, .. } => format!("stop {container}: {}", in_short(why)),
             Change::Start { container, .. } => format!("start {container}"),
             Change::Deploy { deployment, replaces } => {
-                let how = if *replaces { "replace by" } else { "deploy" };
+                let how = match replaces {
+                    Replaces::Nothing => "deploy",
+                    Replaces::Version => "replace by",
+                    Replaces::Values(_) => "make anew",
+                };
                 format!("{how} {}", deployment.spec.image)
             }
         };
@@ -165,6 +169,7 @@ fn container(id: &str, of: &Deployment, state: State) -> Container {
         state,
         health: Health::None,
         tampered: None,
+        outdated: None,
         told_to_end: None,
         address: None,
         digest: None,
@@ -426,6 +431,25 @@ fn what_was_tampered_with_is_made_anew() {
     let tampered = Some("its image is another".into());
     let it = Container { tampered, ..container("c", &web, State::Running) };
     assert_eq!(Host::wanting(web).having(it).changes(), ["stop c: tampered"]);
+}
+
+#[test]
+fn what_was_made_with_other_values_of_this_host_is_what_came_before() {
+    for make in [spec, with_volume] {
+        let web = deployment("web", make("web:1"));
+        let mut old = container("old", &web, State::Running);
+        old.outdated = Some("its variable KEY has another value".into());
+        old.origin.deployment = Some(deployment("web", make("another")).id);
+        let mut host = Host::wanting(web.clone()).having(old);
+        if web.spec.is_stateful() {
+            assert_eq!(host.changes(), ["stop old: makesway"]);
+            host.containers[0].state = State::Exited;
+        }
+        assert_eq!(host.changes(), ["make anew web:1"]);
+        host.wanted[0].policy = Policy::AlertOnly;
+        let told = "its variable KEY has another value".to_string();
+        assert_eq!(host.plan().awaits_human, [(service("web"), told)]);
+    }
 }
 
 #[test]

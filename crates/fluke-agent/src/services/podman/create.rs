@@ -47,6 +47,18 @@ pub struct Made {
     image_volume_mode: &'static str,
 }
 
+impl Made {
+    /// The same under another name.
+    pub fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// What it is to be called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Namespace {
     nsmode: &'static str,
@@ -122,7 +134,7 @@ pub struct Spot<'a> {
     pub gateway: Ipv4Addr,
 }
 
-/// A name that tells people what it is, and is never used twice for different things.
+/// A name that tells people what it is.
 pub fn container_name(deployment: &Deployment) -> String {
     let (service, id) = (&deployment.service, deployment.id.short());
     match deployment.replica {

@@ -34,6 +34,7 @@ fn container(of: &Deployment, process: i32) -> Container {
         state: State::Running,
         health: Health::None,
         tampered: None,
+        outdated: None,
         told_to_end: None,
         address: Some(ADDRESS),
         digest: None,

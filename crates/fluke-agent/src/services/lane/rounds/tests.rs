@@ -47,6 +47,7 @@ fn container(health: Health, started: Instant) -> Container {
         state: State::Running,
         health,
         tampered: None,
+        outdated: None,
         told_to_end: None,
         address: None,
         digest: None,

@@ -85,6 +85,7 @@ pub struct Stage {
     service: Option<Child>,
     lane: Option<Services>,
     held: Option<Arc<Held>>,
+    greeting: &'static str,
     sessions: u64,
     reports: BTreeMap<DeploymentId, DeploymentReport>,
     /// What it said of volumes, if it did.
@@ -120,6 +121,7 @@ impl Stage {
             service: None,
             lane: None,
             held: None,
+            greeting: "hello",
             sessions: 1,
             reports: BTreeMap::new(),
             volumes: None,
@@ -208,7 +210,7 @@ impl Stage {
             host: AgentName::new(HOST).expect("a name"),
             node_type: NodeType::Worker,
             config,
-            environment: Environment::from_pairs([("GREETING", "hello")]),
+            environment: Environment::from_pairs([("GREETING", self.greeting)]),
             clock: Arc::new(|| SystemTime::now().into()),
             state_dir: &self.path("state"),
             held: self.held.clone(),
@@ -222,6 +224,11 @@ impl Stage {
     pub fn crash(&mut self) {
         self.lane = None;
         self.reports.clear();
+    }
+
+    /// What the next lane finds as the host's `$GREETING`.
+    pub fn greets(&mut self, greeting: &'static str) {
+        self.greeting = greeting;
     }
 
     pub fn lane(&self) -> &Services {
@@ -297,6 +304,10 @@ impl Stage {
 
     pub fn report(&self, id: DeploymentId) -> Option<&DeploymentReport> {
         self.reports.get(&id)
+    }
+
+    pub fn reports(&self) -> impl Iterator<Item = &DeploymentReport> {
+        self.reports.values()
     }
 
     pub fn network(&self) -> Option<&NetworkReport> {
