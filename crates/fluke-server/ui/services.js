@@ -164,6 +164,7 @@ function ways(service) {
     ...service.routes.map((route) => [entrance(route), [
       upstreams(route.upstreams), " ",
       h("span", { class: "quiet" }, route.proxies === 0 ? "(no proxy is connected)" : `(loaded by ${route.loaded} of ${count(route.proxies, "proxy", "proxies")})`),
+      (route.behind ?? []).map((why) => h("p", { class: "reason" }, why)),
     ]]));
 }
 

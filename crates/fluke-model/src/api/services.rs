@@ -89,6 +89,9 @@ pub struct RouteView {
     pub loaded: u32,
     /// How many proxies are connected.
     pub proxies: u32,
+    /// Those of them that do not come on with their routes, and why; nothing waits for them any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<String>,
 }
 
 /// One replica on one host.

@@ -12,7 +12,7 @@ use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase};
 use fluke_model::snapshot::Placed;
 
-use super::host::{HostView, Presence, RESTART_GRACE};
+use super::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
 use super::sheet::Sheet;
 use super::view::{Services, View};
 use crate::reconcile::Now;
@@ -210,7 +210,7 @@ impl Book {
             Word::Services(report) => self.reported(agent, report),
             Word::Network(report) => {
                 self.changed.owns = true;
-                self.on(agent, |host| host.network = Some(report));
+                self.on(agent, |host| host.connects(Some(report)));
                 Urgency::Soon
             }
             Word::Mesh(report) => {
@@ -326,6 +326,7 @@ impl Book {
         let has_changed =
             changed.placement || changed.tables || changed.peers || changed.owns || is_due;
         if has_changed {
+            self.note_who_is_behind(is_due, now);
             news.owns = self.own(now);
             self.due = self.next_due(now);
         }
@@ -357,6 +358,18 @@ impl Book {
         let named = names.iter().flat_map(|edit| edit.set.iter().map(|(name, _)| name.clone()));
         self.touched.extend(named);
         names.is_some() || routes.is_some()
+    }
+
+    /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
+    /// it should lead to looks otherwise.
+    fn note_who_is_behind(&mut self, is_due: bool, now: Instant) {
+        let routes = self.directory.routes.hash();
+        self.view.note_who_is_behind(routes, now);
+        let mut behind = self.view.proxies_without(routes);
+        if is_due && behind.any(|(_, proxy)| !proxy.is_waited_for(now)) {
+            let led_to = self.directory.routes.table().0.keys();
+            self.touched.extend(led_to.map(|key| key.service.clone()));
+        }
     }
 
     /// What each agent that is here is told, of those for whom that is something new.
@@ -391,9 +404,11 @@ impl Book {
             let dropped = dropped.then(|| since + RESTART_GRACE);
             moved.chain(dropped).filter(|at| *at > now).min()
         };
+        let given_up = |host: &HostView| host.behind.map(|since| since + ROUTES_PATIENCE);
+        let given_up = self.view.hosts.values().filter_map(given_up).filter(|at| *at > now);
         let numbered = self.services.values().any(|service| service.replicas.is_some());
         let settled = self.settling.filter(|until| numbered && *until > now);
-        self.view.hosts.values().filter_map(of_host).chain(settled).min()
+        self.view.hosts.values().filter_map(of_host).chain(settled).chain(given_up).min()
     }
 
     /// Forgets hosts that did not come back, but for the volumes that are on them.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use fluke_model::bounds::{MAX_REPLICAS, MAX_VOLUMES};
-use fluke_model::id::{ServiceName, VolumeName};
+use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
@@ -18,6 +18,10 @@ use super::view::Services;
 /// How long what a host runs is led to after its agent's connection was closed in good order: the
 /// agent restarts, the machine goes on.
 pub const RESTART_GRACE: Duration = Duration::from_secs(30);
+
+/// How long a proxy is waited for that does not come on with its routes. One that is broken must not
+/// keep what was replaced running for ever.
+pub const ROUTES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The volumes of numbered replicas on one host.
 pub type Kept = BTreeMap<ServiceName, BTreeMap<u32, BTreeSet<VolumeName>>>;
@@ -42,6 +46,8 @@ pub struct HostView {
     pub is_hearsay: bool,
     /// How names, routes and mesh are there.
     pub network: Option<NetworkReport>,
+    /// Since when its proxy has not come on though it has not loaded what it should.
+    pub behind: Option<Instant>,
     /// How it is reached.
     pub mesh: Option<MeshReport>,
 }
@@ -109,6 +115,7 @@ impl HostView {
             volumes: Kept::new(),
             is_hearsay: false,
             network: None,
+            behind: None,
             mesh: None,
         }
     }
@@ -156,6 +163,33 @@ impl HostView {
                 kept.entry(*number).or_default().extend(asked.keys().cloned());
             }
         }
+    }
+
+    /// Takes how names, routes and mesh are there. A proxy that has loaded something else than before
+    /// comes on.
+    pub fn connects(&mut self, network: Option<NetworkReport>) {
+        let before = self.routes();
+        self.network = network;
+        if self.routes() != before || self.network.is_none() {
+            self.behind = None;
+        }
+    }
+
+    /// What its proxy has loaded, if it said so.
+    pub fn routes(&self) -> Option<Hash256> {
+        self.network.as_ref().and_then(|network| network.routes.as_ref()).map(|it| it.hash)
+    }
+
+    /// Whether it takes public traffic now, and does not have these routes.
+    pub fn is_a_proxy_without(&self, routes: Hash256) -> bool {
+        self.node_type == NodeType::Proxy
+            && self.presence.is_connected()
+            && self.routes() != Some(routes)
+    }
+
+    /// Whether what it may still lead to has to wait for it.
+    pub fn is_waited_for(&self, now: Instant) -> bool {
+        self.behind.is_none_or(|since| now.saturating_duration_since(since) < ROUTES_PATIENCE)
     }
 
     /// Those of a service's volumes that it has, by replica.

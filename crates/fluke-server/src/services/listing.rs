@@ -16,9 +16,12 @@ use fluke_model::service::{
 use fluke_model::status::Status;
 
 use super::book::Book;
-use super::host::{HostView, Presence};
+use super::host::{HostView, Presence, ROUTES_PATIENCE};
 use crate::reconcile::status_of;
 use waiting::{Owners, owners, remark, waiting};
+
+/// How many proxies are named that something waits for.
+const FEW_PROXIES: usize = 8;
 
 /// What runs of each service, and where.
 type Running<'a> =
@@ -67,7 +70,8 @@ fn view(
         .collect();
     let all = running.get(&service.name).into_iter().flatten();
     let others = all.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
-    deployments.extend(others.map(|(agent, host, it)| deployment(agent, host, it, now)));
+    let others = others.map(|(agent, host, it)| deployment(agent, host, it, now));
+    deployments.extend(others.map(|seen| leaving(seen, book, now)));
     let counts = count(service, &deployments[..wanted.len()], &deployments);
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
@@ -86,7 +90,7 @@ fn view(
         ports: service.ports.clone(),
         hostname: format!("{}.internal", service.name),
         addresses: addresses.into_iter().flatten().copied().collect(),
-        routes: service.ports.iter().filter_map(|port| route(book, service, port)).collect(),
+        routes: service.ports.iter().filter_map(|port| route(book, service, port, now)).collect(),
         deployments,
         waiting,
     }
@@ -140,6 +144,32 @@ fn deployment(
         serves: it.serves,
         note: it.note.clone().or_else(|| away(host).map(str::to_string)),
     }
+}
+
+/// With what a container that has to go waits for, where that is the proxies.
+fn leaving(seen: DeploymentView, book: &Book, now: Instant) -> DeploymentView {
+    let late = book.view().proxies_without(book.directory().routes.hash());
+    let late = late.filter(|(_, proxy)| proxy.is_waited_for(now));
+    let names: Vec<&str> = late.map(|(name, _)| name.as_str()).take(FEW_PROXIES).collect();
+    if seen.phase != Phase::Retiring || names.is_empty() || seen.note.is_some() {
+        return seen;
+    }
+    let note = format!("it goes once proxies have loaded routes without it: {}", names.join(", "));
+    DeploymentView { note: Some(note), ..seen }
+}
+
+/// Why a proxy is not waited for any more.
+fn given_up(name: &AgentName, proxy: &HostView) -> String {
+    let routes = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
+    let why = match routes.map(|routes| routes.problem.as_deref()) {
+        Some(Some(problem)) => problem,
+        Some(None) => "it does not say why",
+        None => "it has not said what it has loaded",
+    };
+    let seconds = ROUTES_PATIENCE.as_secs();
+    format!(
+        "{name} has not come on with its routes for {seconds} seconds, and is not waited for: {why}"
+    )
 }
 
 /// With what is to be known about its volumes behind what is known of itself.
@@ -239,7 +269,7 @@ fn served(deployments: &[DeploymentView]) -> u32 {
     serving.map(place).collect::<BTreeSet<_>>().len() as u32
 }
 
-fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {
+fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<RouteView> {
     let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
     let routes = &book.directory().routes;
     let route = routes.table().0.get(&key)?;
@@ -250,10 +280,9 @@ fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {
     };
     let is_proxy =
         |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
-    let has_loaded = |host: &&HostView| {
-        let loaded = host.network.as_ref().and_then(|network| network.routes.as_ref());
-        loaded.is_some_and(|loaded| loaded.hash == routes.hash())
-    };
+    let has_loaded = |host: &&HostView| host.routes() == Some(routes.hash());
+    let behind = book.view().proxies_without(routes.hash());
+    let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now));
     let proxies = || book.view().hosts.values().filter(is_proxy);
     Some(RouteView {
         port: port.name.clone(),
@@ -263,6 +292,7 @@ fn route(book: &Book, service: &Service, port: &Port) -> Option<RouteView> {
         upstreams: route.upstreams.iter().copied().collect(),
         loaded: proxies().filter(has_loaded).count() as u32,
         proxies: proxies().count() as u32,
+        behind: behind.map(|(name, proxy)| given_up(name, proxy)).collect(),
     })
 }
 

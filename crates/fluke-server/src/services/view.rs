@@ -47,7 +47,8 @@ impl View {
         let presence = Presence::Arriving(now);
         let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::new(presence));
         (host.labels, host.node_type) = (Some(labels), node_type);
-        (host.presence, host.network) = (presence, None);
+        host.presence = presence;
+        host.connects(None);
     }
 
     /// Where the numbered replicas of `service` belong.
@@ -234,7 +235,8 @@ impl View {
     }
 
     /// The deployments of each host that nothing leads to any more: not wanted, replaced by one that
-    /// serves wherever that is, and gone from what every proxy that is here has loaded.
+    /// serves wherever that is, and gone from what every proxy that is here has loaded. A proxy that
+    /// does not come on is not waited for any more.
     pub fn released(
         &self,
         services: &Services,
@@ -242,7 +244,7 @@ impl View {
         now: Instant,
     ) -> BTreeMap<&AgentName, BTreeSet<DeploymentId>> {
         let mut released: BTreeMap<&AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
-        if !self.proxies_have(routes) {
+        if self.proxies_without(routes).any(|(_, proxy)| proxy.is_waited_for(now)) {
             return released;
         }
         let served = self.served(now);
@@ -257,13 +259,22 @@ impl View {
         released
     }
 
-    fn proxies_have(&self, routes: Hash256) -> bool {
-        let is_proxy =
-            |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
-        self.hosts.values().filter(is_proxy).all(|proxy| {
-            let loaded = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
-            loaded.is_some_and(|loaded| loaded.hash == routes)
-        })
+    /// Takes note of which proxies do not have these routes, and since when.
+    pub fn note_who_is_behind(&mut self, routes: Hash256, now: Instant) {
+        for host in self.hosts.values_mut() {
+            match host.is_a_proxy_without(routes) {
+                true => drop(host.behind.get_or_insert(now)),
+                false => host.behind = None,
+            }
+        }
+    }
+
+    /// The proxies that are here and do not have these routes.
+    pub fn proxies_without(
+        &self,
+        routes: Hash256,
+    ) -> impl Iterator<Item = (&AgentName, &HostView)> {
+        self.hosts.iter().filter(move |(_, host)| host.is_a_proxy_without(routes))
     }
 }
 

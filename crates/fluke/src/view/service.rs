@@ -236,7 +236,8 @@ fn tell_ways(report: &mut Report, service: &ServiceView) {
                 if all == 1 { "1 proxy".into() } else { format!("{all} proxies") }
             ),
         };
-        fields.push((entrance(route), format!("{to} ({proxies})")));
+        let behind: String = route.behind.iter().map(|why| format!("; {why}")).collect();
+        fields.push((entrance(route), format!("{to} ({proxies}{behind})")));
     }
     let fields: Vec<(&str, String)> =
         fields.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();

@@ -463,7 +463,8 @@ fn web() -> ServiceView {
         "ports": [], "hostname": "web.internal", "addresses": ["10.200.7.2"],
         "routes": [{
             "port": "http", "protocol": "http", "domain": "shop.example.com",
-            "upstreams": ["10.200.7.2:3000"], "loaded": 1, "proxies": 2
+            "upstreams": ["10.200.7.2:3000"], "loaded": 1, "proxies": 2,
+            "behind": ["edge-2 has not come on with its routes for 30 seconds, and is not waited for: Traefik is gone"]
         }],
         "deployments": [
             replica(0, "app-01", "in_sync", "running", Value::Null),

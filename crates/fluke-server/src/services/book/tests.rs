@@ -3,6 +3,7 @@ mod volumes;
 use std::sync::Arc;
 
 use fluke_model::directory::{PublicKey, Subnet, Table};
+use fluke_model::id::Hash256;
 use fluke_model::message::SectionReport;
 use fluke_model::service::{DeploymentReport, Replica, Service};
 use fluke_model::time::Timestamp;
@@ -236,6 +237,75 @@ fn a_replica_that_moved_leaves_the_routes_before_it_is_released() {
     assert!(lab.told[&name("a")].released.is_empty(), "the proxy still leads to it");
     lab.loads("p");
     assert_eq!(lab.told[&name("a")].released.len(), 1);
+}
+
+/// A predecessor that has to go, a successor that serves, and a proxy that still leads to the one.
+fn succession(proxy: &str) -> Lab {
+    let mut lab = Lab::settled(None);
+    lab.comes(proxy, NodeType::Proxy);
+    let old = deployment("old", Replica::Own, at(4));
+    lab.joins("a", vec![old.clone()]);
+    lab.loads(proxy);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    lab.reports("a", vec![old, deployment("new", Replica::Own, at(5))]);
+    assert!(lab.told[&name("a")].released.is_empty(), "the proxy still leads to it");
+    lab
+}
+
+fn is_released(lab: &Lab) -> bool {
+    !lab.told[&name("a")].released.is_empty()
+}
+
+#[test]
+fn a_proxy_that_does_not_come_on_is_not_waited_for_for_ever() {
+    let mut lab = succession("p");
+    let stuck = Hash256::of(b"what it had");
+    let broken = |problem: &str| {
+        let section = || SectionReport { hash: stuck, problem: Some(problem.into()) };
+        Word::Network(NetworkReport { names: section(), routes: Some(section()), mesh: section() })
+    };
+    lab.says("p", broken("Traefik does not start"));
+    lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+    lab.says("p", broken("Traefik still does not start"));
+    assert!(!is_released(&lab), "it has its time");
+    let due = lab.book.due().expect("its time will be up");
+    lab.passes(due - lab.now);
+    assert!(is_released(&lab), "what it says counts no more");
+}
+
+#[test]
+fn a_proxy_that_never_says_what_it_has_is_not_waited_for_for_ever() {
+    let mut lab = succession("p");
+    lab.says("p", Word::Left);
+    lab.comes("p", NodeType::Proxy);
+    lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+    assert!(!is_released(&lab));
+    lab.passes(Duration::from_secs(1));
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn a_proxy_that_comes_on_slowly_is_waited_for() {
+    let mut lab = succession("p");
+    for step in 0..5u8 {
+        lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+        let section = || SectionReport { hash: Hash256::of(&[step]), problem: None };
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        lab.says("p", Word::Network(report));
+        assert!(!is_released(&lab), "it has loaded another one");
+    }
+    lab.loads("p");
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn other_routes_do_not_give_a_proxy_that_is_stuck_more_time() {
+    let mut lab = succession("p");
+    for step in 0..6u8 {
+        lab.passes(ROUTES_PATIENCE / 5);
+        lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 2, step])]);
+    }
+    assert!(is_released(&lab));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fluke_model::id::SessionId;
+use fluke_model::id::{Hash256, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
@@ -224,4 +224,30 @@ fn a_route_says_how_many_proxies_have_it() {
     let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
     lab.says("p", Word::Network(report));
     assert_eq!(lab.seen().routes[0].loaded, 1);
+}
+
+#[test]
+fn a_proxy_that_is_waited_for_is_named_and_one_that_is_not_any_more_with_its_problem() {
+    let mut lab = Lab::new(None);
+    lab.joins("p", NodeType::Proxy);
+    let old = deployment("old", Replica::Own, [10, 200, 1, 9]);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    lab.runs("p", vec![lab.wanted("p", Replica::Own), old]);
+    let seen = lab.seen();
+    let note = seen.deployments.iter().find_map(|it| it.note.as_deref());
+    assert_eq!(note, Some("it goes once proxies have loaded routes without it: p"));
+    assert!(seen.routes[0].behind.is_empty());
+
+    let section =
+        || SectionReport { hash: Hash256::of(b"old"), problem: Some("Traefik is gone".into()) };
+    let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+    lab.says("p", Word::Network(report));
+    lab.now += ROUTES_PATIENCE;
+    lab.book.go_through(lab.now);
+    assert_eq!(
+        lab.seen().routes[0].behind,
+        [
+            "p has not come on with its routes for 30 seconds, and is not waited for: Traefik is gone"
+        ]
+    );
 }
