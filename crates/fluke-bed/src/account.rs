@@ -27,9 +27,9 @@ impl Inner {
         let _ = writeln!(text, "newest commit: {}", &self.repository.head().as_str()[..7]);
         let drift = self.server.get().map(|server| server.get::<api::DriftList>("/api/v1/drift"));
         for entry in drift.and_then(Result::ok).map_or(Vec::new(), |list| list.drift) {
-            let reason = entry.reason.unwrap_or_default();
-            let _ =
-                writeln!(text, "drift: {} {}/{}: {reason}", entry.agent, entry.task, entry.step);
+            let (reason, of) = (entry.reason.as_deref().unwrap_or("-"), entry.owner());
+            let of = of.unwrap_or("-");
+            let _ = writeln!(text, "drift: {} {of}/{}: {reason}", entry.agent, entry.step);
         }
         text += "--- events, oldest first\n";
         let events = self.events(None);

@@ -44,11 +44,12 @@ impl Alerts {
         self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// In short: `drift_detected web-1 certs`.
+    /// In short: `drift_detected web-1 certs`, with the task or the service.
     pub fn told(&self) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap_or("?").to_string();
         let short = |alert: &Value| {
-            [&alert["event"], &alert["agent"]["name"], &alert["task"]].map(text).join(" ")
+            let of = alert.get("task").unwrap_or(&alert["service"]);
+            [&alert["event"], &alert["agent"]["name"], of].map(text).join(" ")
         };
         self.received().iter().map(short).collect()
     }

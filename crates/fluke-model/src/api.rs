@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::event::{Event, EventId};
-use crate::id::{AgentName, CommitId, Hash256, StepAddress, TaskName, check_name};
+use crate::id::{AgentName, CommitId, Hash256, ServiceName, StepAddress, TaskName, check_name};
 use crate::label::{Labels, Selector};
 use crate::message::NodeType;
 use crate::policy::Policy;
@@ -185,22 +185,24 @@ pub struct TaskAgent {
 /// `GET drift`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftList {
-    /// What is drifted now, by agent and task, steps in declaration order.
+    /// What is drifted now, by agent: steps by task, in declaration order; then containers by
+    /// service; then names, routes and mesh.
     pub drift: Vec<DriftEntry>,
     /// To be given as `after` for the next page; absent on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<DriftMark>,
 }
 
-/// A place in the list of drift: `agent:task:step`. What stood there may be gone.
+/// A place in the list of drift: `agent:task:step`, with a service in place of the task, or `-` for
+/// what services share. What stood there may be gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(extend("pattern" = r"^[A-Za-z0-9._/-]{1,128}:[A-Za-z0-9._/-]{1,128}:[A-Za-z0-9_/-]{1,128}\.[A-Za-z0-9._/-]{1,128}$"))]
 pub struct DriftMark {
     /// Where.
     pub agent: String,
-    /// Which task.
-    pub task: String,
+    /// Which task or service; `-` for what services share.
+    pub owner: String,
     /// Which step.
     pub step: StepAddress,
 }
@@ -210,11 +212,11 @@ impl std::str::FromStr for DriftMark {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.splitn(3, ':').map(str::to_string);
         let mut part = || parts.next().ok_or("a place in the drift is `agent:task:step`");
-        let (agent, task, step) = (part()?, part()?, part()?);
+        let (agent, owner, step) = (part()?, part()?, part()?);
         let words = |error: crate::id::InvalidName| error.to_string();
         check_name("an agent name", &agent).map_err(words)?;
-        check_name("a task name", &task).map_err(words)?;
-        Ok(Self { agent, task, step: step.try_into().map_err(words)? })
+        check_name("a task name", &owner).map_err(words)?;
+        Ok(Self { agent, owner, step: step.try_into().map_err(words)? })
     }
 }
 
@@ -227,25 +229,33 @@ impl TryFrom<String> for DriftMark {
 
 impl From<DriftMark> for String {
     fn from(mark: DriftMark) -> String {
-        format!("{}:{}:{}", mark.agent, mark.task, mark.step)
+        format!("{}:{}:{}", mark.agent, mark.owner, mark.step)
     }
 }
 
 impl From<&DriftEntry> for DriftMark {
     fn from(entry: &DriftEntry) -> Self {
-        let (agent, task) = (entry.agent.to_string(), entry.task.to_string());
-        Self { agent, task, step: entry.step.clone() }
+        let owner = entry.owner().unwrap_or(DriftMark::SHARED).to_string();
+        Self { agent: entry.agent.to_string(), owner, step: entry.step.clone() }
     }
 }
 
-/// One step that is not as it should be.
+impl DriftMark {
+    /// Stands where a task or a service would, for what services share.
+    pub const SHARED: &str = "-";
+}
+
+/// One step, one container, or one part of what services share, that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftEntry {
     /// Where.
     pub agent: AgentName,
-    /// Which task.
-    pub task: TaskName,
-    /// Which step.
+    /// Which task; null for what is of services.
+    pub task: Option<TaskName>,
+    /// Which service; absent for steps, and for what services share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceName>,
+    /// Which step; of services `container.NAME`, `dns.records`, `routes.traefik`, `mesh.peers`.
     pub step: StepAddress,
     /// What happens about it.
     pub policy: Policy,
@@ -255,9 +265,17 @@ pub struct DriftEntry {
     pub reason: Option<String>,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Names all that the task says, to approve of it by.
+    /// Names all that the task, or the service, says, to approve of it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_hash: Option<Hash256>,
+}
+
+impl DriftEntry {
+    /// The task or the service, where it is of one.
+    pub fn owner(&self) -> Option<&str> {
+        let task = self.task.as_ref().map(TaskName::as_str);
+        task.or(self.service.as_ref().map(ServiceName::as_str))
+    }
 }
 
 /// `GET events`

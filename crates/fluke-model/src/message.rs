@@ -207,6 +207,27 @@ pub struct NetworkReport {
     pub mesh: SectionReport,
 }
 
+impl NetworkReport {
+    /// What names are called in events and among what has drifted.
+    pub const NAMES: &str = "dns.records";
+    /// What routes are called there.
+    pub const ROUTES: &str = "routes.traefik";
+    /// What the mesh is called there.
+    pub const MESH: &str = "mesh.peers";
+    /// All of them, in the order in which they are put right.
+    pub const PARTS: [&str; 3] = [Self::NAMES, Self::ROUTES, Self::MESH];
+
+    /// How the part of this name is, where the host has it.
+    pub fn part(&self, name: &str) -> Option<&SectionReport> {
+        match name {
+            Self::NAMES => Some(&self.names),
+            Self::ROUTES => self.routes.as_ref(),
+            Self::MESH => Some(&self.mesh),
+            _ => None,
+        }
+    }
+}
+
 /// How one part of the directory is on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionReport {

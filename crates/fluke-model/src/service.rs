@@ -8,10 +8,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
+use crate::id::{AgentName, Hash256, PortName, ServiceName, StepAddress, VolumeName};
 use crate::label::Selector;
 use crate::policy::Policy;
 use crate::task::Location;
+use crate::verdict::Verdict;
 
 /// How long a host that is away keeps its replicas, where the manifest does not say.
 pub const RESCHEDULE_AFTER: Duration = Duration::from_secs(300);
@@ -174,6 +175,17 @@ pub enum Replica {
     Number(u32),
 }
 
+impl Replica {
+    /// What this replica of `service` is called in events and among what has drifted.
+    pub fn part(self, service: &ServiceName) -> StepAddress {
+        let name = match self {
+            Self::Own => service.to_string(),
+            Self::Number(number) => format!("{service}-{number}"),
+        };
+        StepAddress::new("container", &name).expect("a word and a number keep to the grammar")
+    }
+}
+
 /// One service as one host gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotService {
@@ -270,6 +282,8 @@ pub struct DeploymentReport {
     pub service: ServiceName,
     /// Which of its replicas.
     pub replica: Replica,
+    /// Whether it is as it should be; of one that retires, that is not asked.
+    pub verdict: Verdict,
     /// How far it is.
     pub phase: Phase,
     /// How it feels.

@@ -160,6 +160,12 @@ impl Snapshot {
         Some((at, &self.tasks[at]))
     }
 
+    /// The service of this name.
+    pub fn service(&self, name: &ServiceName) -> Option<(usize, &Arc<SnapshotService>)> {
+        let at = self.services.binary_search_by(|service| service.name.cmp(name)).ok()?;
+        Some((at, &self.services[at]))
+    }
+
     /// How many steps all tasks have together.
     pub fn step_count(&self) -> usize {
         self.steps as usize

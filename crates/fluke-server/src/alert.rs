@@ -5,7 +5,7 @@
 pub mod delivery;
 pub mod retry;
 
-use fluke_model::id::{AgentName, CommitId, TaskName};
+use fluke_model::id::{AgentName, CommitId, ServiceName, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::policy::Policy;
 use fluke_model::time::Timestamp;
@@ -31,8 +31,8 @@ pub struct Alert {
     pub agent: AgentName,
     /// What the host is.
     pub labels: Labels,
-    /// Which task.
-    pub task: TaskName,
+    /// What of.
+    pub of: Owner,
     /// Under which commit.
     pub commit: Option<CommitId>,
     /// Why, in a line.
@@ -41,12 +41,31 @@ pub struct Alert {
     pub news: News,
 }
 
+/// What an alert is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A task.
+    Task(TaskName),
+    /// A service.
+    Service(ServiceName),
+}
+
+impl Owner {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Task(task) => task.as_str(),
+            Self::Service(service) => service.as_str(),
+        }
+    }
+}
+
 /// What an alert says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// Something is not as it should be.
     DriftDetected {
-        /// The task's policy.
+        /// Its policy.
         policy: Policy,
         /// What happens about it.
         remediation_status: RemediationStatus,
@@ -77,7 +96,8 @@ impl Alert {
             event: "drift_resolved",
             timestamp: to_the_second(self.at),
             agent: PayloadAgent { name: &self.agent, labels: None },
-            task: &self.task,
+            task: None,
+            service: None,
             policy: None,
             remediation_status: None,
             outcome: None,
@@ -85,6 +105,10 @@ impl Alert {
             reason: self.reason.as_deref().map(clip),
             text: self.text(),
         };
+        match &self.of {
+            Owner::Task(task) => payload.task = Some(task),
+            Owner::Service(service) => payload.service = Some(service),
+        }
         match self.news {
             News::DriftDetected { policy, remediation_status } => {
                 payload.event = "drift_detected";
@@ -103,25 +127,30 @@ impl Alert {
 
     /// One line for people.
     pub fn text(&self) -> String {
-        let Self { agent, task, .. } = self;
+        let agent = &self.agent;
+        let name = self.of.name();
         match self.news {
             News::DriftDetected { remediation_status, .. } => {
                 let next = match remediation_status {
                     RemediationStatus::PendingManual => {
-                        format!("it waits for `fluke reconcile task {task}`")
+                        let scope = match &self.of {
+                            Owner::Task(task) => format!("task {task}"),
+                            Owner::Service(_) => format!("agent {agent}"),
+                        };
+                        format!("it waits for `fluke reconcile {scope}`")
                     }
                     RemediationStatus::InProgress => "it is being put right".into(),
                 };
-                format!("{agent}: {task} has drifted{}; {next}", self.why())
+                format!("{agent}: {name} has drifted{}; {next}", self.why())
             }
             News::DriftRemediated { success: true } => {
-                format!("{agent}: {task} has been put right")
+                format!("{agent}: {name} has been put right")
             }
             News::DriftRemediated { success: false } => {
-                format!("{agent}: {task} could not be put right{}", self.why())
+                format!("{agent}: {name} could not be put right{}", self.why())
             }
             News::DriftResolved => {
-                format!("{agent}: {task} is as it should be again, by itself")
+                format!("{agent}: {name} is as it should be again, by itself")
             }
         }
     }
@@ -153,7 +182,10 @@ pub struct Payload<'a> {
     event: &'static str,
     timestamp: String,
     agent: PayloadAgent<'a>,
-    task: &'a TaskName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a TaskName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<&'a ServiceName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<Policy>,
     #[serde(skip_serializing_if = "Option::is_none")]

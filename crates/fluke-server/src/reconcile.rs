@@ -18,6 +18,7 @@ mod cycle;
 mod deciding;
 mod notice;
 mod services;
+mod standing;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -32,7 +33,7 @@ use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::time::Timestamp;
 
-use crate::alert::Alert;
+use crate::alert::{Alert, Owner};
 use board::{Board, StepState};
 
 pub use approval::Approval;
@@ -384,6 +385,7 @@ impl Machine {
             }
             None => self.board = Some(Board::new(commit, snapshot)),
         }
+        self.judge_services_anew(now, effects);
         if can_be_sent {
             effects.push(Effect::Record(self.event(EventKind::CheckRecovered, now)));
         }
@@ -441,7 +443,7 @@ impl Machine {
                 effects.push(Effect::Record(event));
             }
             if before.tasks[task].drift_told {
-                effects.push(Effect::Alert(self.resolved(name, now)));
+                effects.push(Effect::Alert(self.resolved(Owner::Task(name.clone()), now)));
             }
         }
     }
@@ -466,8 +468,8 @@ impl Machine {
                 ));
                 effects.push(Effect::Record(event));
             }
-            ToServer::Services(report) => self.services_reported(report),
-            ToServer::Network(report) => self.network_reported(report),
+            ToServer::Services(report) => self.services_reported(report, now, effects),
+            ToServer::Network(report) => self.network_reported(report, now),
             ToServer::Settled { instruction, problem } => {
                 self.settled(instruction, problem, effects);
             }

@@ -263,7 +263,9 @@ impl Session {
 fn changes_what_is_known(input: &Input) -> bool {
     match input {
         Input::Message(ToServer::Checked(checked)) => !checked.changes.is_empty(),
-        Input::Message(ToServer::Services(_) | ToServer::Settled { .. }) => true,
+        Input::Message(ToServer::Services(_) | ToServer::Network(_) | ToServer::Settled { .. }) => {
+            true
+        }
         Input::Message(ToServer::Finished { .. }) | Input::Wanted(_) | Input::Unsendable { .. } => {
             true
         }

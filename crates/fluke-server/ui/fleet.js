@@ -6,7 +6,7 @@ import { icon, statusIcon } from "./icons.js";
 import { command, empty, labelList, moment, notice, standingSince, trouble, waiting } from "./parts.js";
 import { longList } from "./virtual.js";
 import { countByStatus, store } from "./store.js";
-import { count, grouped, holdings, shortCommit, STATUSES, statusName } from "./words.js";
+import { count, grouped, holdings, ownerName, shortCommit, STATUSES, statusName } from "./words.js";
 import { h } from "./view.js";
 
 const ROW = 52;
@@ -170,7 +170,7 @@ function why(agent) {
   const waits = first.policy === "alert_only" && agent.status === "drifted";
   return [
     waits && h("span", { class: "tag" }, "waits for approval"), waits && " ",
-    h("b", null, first.task), ` ${firstLine(first.reason ?? statusName(first.status))}`,
+    h("b", null, ownerName(first)), ` ${firstLine(first.reason ?? statusName(first.status))}`,
     drifts.length > 1 && h("span", { class: "quiet" }, ` and ${drifts.length - 1} more`),
   ];
 }

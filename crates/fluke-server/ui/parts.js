@@ -2,13 +2,16 @@
 
 import { pathOf } from "./api.js";
 import { icon, statusIcon } from "./icons.js";
-import { ago, clock, eventTitle, eventTone, exactly, count, since, took, triggerName } from "./words.js";
+import { ago, clock, eventTitle, eventTone, exactly, count, ownerName, since, took, triggerName } from "./words.js";
 import { h } from "./view.js";
 
 export const agentLink = (name, props) => h("a", { href: pathOf("agents", name), ...props }, name);
 export const taskLink = (name, props) => h("a", { href: pathOf("tasks", name), ...props }, name);
 
 export const serviceLink = (name, props) => h("a", { href: pathOf("services", name), ...props }, name);
+
+/** Where more is told of what a drift is of. */
+export const ownerLink = (entry) => (entry.task ? taskLink(entry.task) : entry.service ? serviceLink(entry.service) : ownerName(entry));
 
 /** A moment, relative to now; the exact one on pointing. */
 export function moment(time, say = ago) {

@@ -5,7 +5,7 @@ import { closeDialog, openDialog, renderDialog } from "./dialog.js";
 import { statusIcon } from "./icons.js";
 import { agentLink, command, diff, notice, output, trouble } from "./parts.js";
 import { mayChange, own, reconcileChanged, store } from "./store.js";
-import { count, grouped, statusName } from "./words.js";
+import { count, driftCount, grouped, ownerName, statusName } from "./words.js";
 import { h } from "./view.js";
 
 /** More lines than this are counted, not listed. */
@@ -114,13 +114,13 @@ function sentenceOf({ scope, agent, isApproval }) {
 
 function drifts(entries) {
   return h("ul", { class: "plain-list" },
-    entries.slice(0, MOST_LISTED).map((entry) => h("li", { key: `${entry.agent} ${entry.task} ${entry.step}` },
+    entries.slice(0, MOST_LISTED).map((entry) => h("li", { key: `${entry.agent} ${ownerName(entry)} ${entry.step}` },
       statusIcon(entry.status),
       h("div", null,
-        h("strong", null, entry.agent), ` ${entry.task} `, h("code", null, entry.step),
+        h("strong", null, entry.agent), ` ${ownerName(entry)} `, h("code", null, entry.step),
         h("p", { class: "said" }, entry.reason ?? statusName(entry.status)),
         entry.diff && diff(entry.diff)))),
-    entries.length > MOST_LISTED && h("li", null, `and ${count(entries.length - MOST_LISTED, "more step")}`));
+    entries.length > MOST_LISTED && h("li", null, `and ${driftCount(entries.slice(MOST_LISTED))} more`));
 }
 
 /** How it goes, live. */

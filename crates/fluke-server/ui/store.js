@@ -153,7 +153,7 @@ function replace(before, agent) {
   if (JSON.stringify(before.labels) !== JSON.stringify(agent.labels)) store.membership += 1;
 }
 
-const isWrong = (agent) => !agent.gone && agent.tasks.drifted + agent.tasks.failed > 0;
+const isWrong = (agent) => !agent.gone && (agent.status === "failed" || [agent.tasks, agent.services].some((counts) => counts && counts.drifted + counts.failed > 0));
 
 /** By halves: the list is in order. */
 function indexOf(name) {

@@ -45,6 +45,15 @@ export function count(number, one, many = `${one}s`) {
   return `${grouped(number)} ${number === 1 ? one : many}`;
 }
 
+/** The task or the service that a drift is of; what services share is of none. */
+export const ownerName = (entry) => entry.task ?? entry.service ?? "Names, routes and mesh";
+
+/** `2 steps and 1 container`. */
+export function driftCount(entries) {
+  const sorts = Map.groupBy(entries, (entry) => (entry.task ? "step" : entry.service ? "container" : "part of the network"));
+  return [...sorts].map(([sort, list]) => count(list.length, sort, sort.replace(/^\w+/, "$&s"))).join(" and ");
+}
+
 /** What a host is held to: `3 tasks and 1 service`; nothing where nothing matches it. */
 export function holdings({ tasks, services }) {
   const parts = [[tasks.total, "task"], [services?.total ?? 0, "service"]].filter(([number]) => number > 0);

@@ -262,7 +262,7 @@ impl Court<'_> {
                 last = *life;
             }
             let What::Alert(life, alert) = &entry.what else { continue };
-            let now = open.entry((*life, alert.agent.as_str(), alert.task.as_str())).or_default();
+            let now = open.entry((*life, alert.agent.as_str(), alert.of.name())).or_default();
             let before = *now;
             *now = match alert.news {
                 News::DriftDetected { .. } => Open { drift: true, ..before },
@@ -276,7 +276,8 @@ impl Court<'_> {
                 News::DriftResolved => !before.drift,
             };
             if wrong {
-                let how = format!("{} {}: {:?} once more", alert.agent, alert.task, alert.news);
+                let how =
+                    format!("{} {}: {:?} once more", alert.agent, alert.of.name(), alert.news);
                 self.breaches.push(Breach { law: Law::OneAlertPerDrift, at: entry.at, how });
             }
         }

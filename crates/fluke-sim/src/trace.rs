@@ -195,7 +195,7 @@ impl fmt::Display for Entry {
                     News::DriftRemediated { success: false } => "remediation failed",
                     News::DriftResolved => "drift_resolved",
                 };
-                write!(f, "server {life}: alert {} {} {news}", alert.agent, alert.task)
+                write!(f, "server {life}: alert {} {} {news}", alert.agent, alert.of.name())
             }
             What::Final(standing) => write!(f, "in the end: {standing:?}"),
         }

@@ -318,8 +318,6 @@ pub struct Plan {
     pub reports: Vec<DeploymentReport>,
     /// When to look again though nothing happened.
     pub look_at: Option<Instant>,
-    /// What policies leave to a human, in words.
-    pub awaits_human: Vec<(ServiceName, String)>,
     /// Why the network cannot be made as it should be.
     pub network_problem: Option<String>,
 }
@@ -331,7 +329,6 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
         fetch: BTreeSet::new(),
         reports: Vec::new(),
         look_at: None,
-        awaits_human: Vec::new(),
         network_problem: None,
     };
     for place in Place::all(situation) {

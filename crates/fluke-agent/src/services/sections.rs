@@ -68,10 +68,11 @@ impl Sections {
 
     /// Makes each as its table says, one after the other; a failure stops none of the others.
     pub async fn settle(&mut self, tables: &Tables, account: Option<&Account>, scribe: &Scribe) {
-        settle(&mut self.mesh, tables.peers.as_ref(), "mesh.peers", account, scribe).await;
-        settle(&mut self.names, tables.names.as_ref(), "dns.records", account, scribe).await;
+        use NetworkReport as Part;
+        settle(&mut self.mesh, tables.peers.as_ref(), Part::MESH, account, scribe).await;
+        settle(&mut self.names, tables.names.as_ref(), Part::NAMES, account, scribe).await;
         if let Some(routes) = &mut self.routes {
-            settle(routes, tables.routes.as_ref(), "routes.traefik", account, scribe).await;
+            settle(routes, tables.routes.as_ref(), Part::ROUTES, account, scribe).await;
         }
     }
 

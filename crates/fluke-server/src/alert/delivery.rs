@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::retry::{self, Attempt, Schedule, Verdict};
-use super::{Alert, AlertSink};
+use super::{Alert, AlertSink, Owner};
 use crate::events::EventSink;
 
 /// Where alerts go, and how hard to try.
@@ -154,7 +154,7 @@ impl AlertSink for Alerter {
         let dropped = self.0.push(alert);
         self.0.queued.notify_one();
         if let Some((first_of_outage, alert)) = dropped {
-            tracing::warn!(agent = %alert.agent, task = %alert.task, "an alert was dropped");
+            tracing::warn!(agent = %alert.agent, of = alert.of.name(), "an alert was dropped");
             if first_of_outage {
                 self.0.tell(
                     Some(&alert),
@@ -213,7 +213,11 @@ impl Shared {
     fn tell(&self, alert: Option<&Alert>, text: String) {
         let mut event = Event::new(EventKind::AlertFailed, Timestamp::from(SystemTime::now()));
         event.agent = alert.map(|alert| alert.agent.clone());
-        event.task = alert.map(|alert| alert.task.clone());
+        match alert.map(|alert| &alert.of) {
+            Some(Owner::Task(task)) => event.task = Some(task.clone()),
+            Some(Owner::Service(service)) => event.service = Some(service.clone()),
+            None => {}
+        }
         event.output = Some(text);
         self.events.record(event);
     }

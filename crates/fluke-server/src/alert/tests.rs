@@ -7,7 +7,7 @@ fn alert(news: News, reason: Option<&str>) -> Alert {
         at: Timestamp(1_767_323_045_999),
         agent: AgentName::new("web-01").expect("name"),
         labels: Labels([Labels::parse_pair("role=web").expect("label")].into()),
-        task: TaskName::new("certs").expect("name"),
+        of: Owner::Task(TaskName::new("certs").expect("name")),
         commit: None,
         reason: reason.map(Into::into),
         news,
@@ -66,6 +66,21 @@ fn every_alert_reads_as_documented() {
         alert.commit = Some(CommitId::new("abc123"));
         assert_eq!(serde_json::to_value(alert.payload()).expect("plain data"), expected);
     }
+}
+
+#[test]
+fn a_service_is_named_in_place_of_a_task() {
+    let of = Owner::Service(ServiceName::new("web").expect("name"));
+    let alert = Alert { of, ..alert(DETECTED, Some("its container is missing")) };
+    assert_eq!(
+        serde_json::to_value(alert.payload()).expect("plain data"),
+        json!({"event": "drift_detected", "timestamp": "2026-01-02T03:04:05Z",
+            "agent": {"name": "web-01", "labels": {"role": "web"}}, "service": "web",
+            "policy": "alert_only", "remediation_status": "pending_manual",
+            "reason": "its container is missing",
+            "text": "web-01: web has drifted (its container is missing); \
+                     it waits for `fluke reconcile agent web-01`"})
+    );
 }
 
 #[test]

@@ -85,9 +85,12 @@ fn agents(app: &App, page: &mut Page) {
     }
     page.gauge("fluke_agents_connected", "Agents whose stream is open.");
     page.value(census.connected);
-    page.gauge("fluke_steps", "Steps that known agents are held to.");
+    page.gauge("fluke_steps", "Steps and containers that known agents are held to.");
     page.value(census.steps);
-    page.gauge("fluke_drifted_steps", "Steps that are not as they should be, by policy.");
+    page.gauge(
+        "fluke_drifted_steps",
+        "Steps and containers that are not as they should be, by policy.",
+    );
     for policy in Policy::ALL {
         let count = census.drifted.get(&policy).copied().unwrap_or(0);
         page.labelled(&[("policy", policy.as_str())], count);

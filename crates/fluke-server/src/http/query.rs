@@ -82,6 +82,7 @@ pub(super) const SERVICES: &[Parameter] = &[
 pub(super) const DRIFT: &[Parameter] = &[
     one::<AgentName>("agent", "Only of this agent."),
     one::<TaskName>("task", "Only of this task."),
+    one::<ServiceName>("service", "Only of this service."),
     one::<Policy>("policy", "Only under this policy."),
     one::<Limit<MOST>>("limit", "At most so many; all where none is given."),
     one::<DriftMark>("after", "Only what comes behind this: the `next` of the page before."),
@@ -154,6 +155,7 @@ pub(super) fn drift(uri: &Uri) -> Result<DriftFilter, Problem> {
     Ok(DriftFilter {
         agent: given.one("agent")?,
         task: given.one("task")?,
+        service: given.one("service")?,
         policy: given.one("policy")?,
         limit: given.one("limit")?.map(|Limit::<MOST>(limit)| limit),
         after: given.one("after")?,

@@ -12,6 +12,7 @@ use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::board::{ApplyMark, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
+use crate::alert::Owner;
 
 impl Machine {
     pub(super) fn apply(
@@ -63,6 +64,7 @@ impl Machine {
         effects.push(Effect::Record(self.record_event(&record)));
         self.progress_of(&record, effects);
         self.note_in_phase(&record);
+        self.note_service(&record);
         self.note_failure_of_old(&record, now, effects);
         let Some(board) = &mut self.board else { return };
         if board.snapshot.hash() != record.snapshot {
@@ -176,7 +178,7 @@ impl Machine {
         let (name, policy) = (entry.name.clone(), entry.policy);
         let before = board.tasks[applied.task].make_peace(now.instant);
         if (before.drift_told || before.failure_told) && policy.alerts() {
-            effects.push(Effect::Alert(self.remediated(&name, true, now)));
+            effects.push(Effect::Alert(self.remediated(Owner::Task(name), true, now)));
         }
     }
 
@@ -191,7 +193,7 @@ impl Machine {
         let pause = policy::pause_after(state.failures);
         state.retry = policy.remediates().then(|| (now.instant + pause, now.wall.after(pause)));
         if !std::mem::replace(&mut state.failure_told, true) && policy.alerts() {
-            effects.push(Effect::Alert(self.remediated(&name, false, now)));
+            effects.push(Effect::Alert(self.remediated(Owner::Task(name), false, now)));
         }
     }
 

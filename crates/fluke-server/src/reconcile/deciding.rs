@@ -9,7 +9,7 @@ use fluke_model::snapshot::StepIndex;
 
 use super::board::{Board, StepState};
 use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, ended, indices, tasks_in};
-use crate::alert::RemediationStatus;
+use crate::alert::{Owner, RemediationStatus};
 
 impl Machine {
     pub(super) fn checked(&mut self, checked: Checked, now: Now, effects: &mut Vec<Effect>) {
@@ -111,8 +111,8 @@ impl Machine {
             return;
         }
         if board.tasks[task].make_peace(now.instant).drift_told {
-            let name = board.snapshot.tasks()[task].name.clone();
-            effects.push(Effect::Alert(self.resolved(&name, now)));
+            let of = Owner::Task(board.snapshot.tasks()[task].name.clone());
+            effects.push(Effect::Alert(self.resolved(of, now)));
         }
     }
 }
@@ -130,7 +130,7 @@ fn pause_after_relapse(board: &mut Board, task: usize, now: Now) {
 }
 
 /// The event, if any, that a check's new answer is.
-fn turn(before: Finding, after: Finding) -> Option<EventKind> {
+pub(super) fn turn(before: Finding, after: Finding) -> Option<EventKind> {
     match (before, after) {
         (Finding::Error, Finding::Error) | (Finding::Drifted, Finding::Drifted) => None,
         (_, Finding::Error) => Some(EventKind::CheckFailed),

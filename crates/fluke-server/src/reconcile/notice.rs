@@ -1,9 +1,10 @@
 //! The alerts that a machine gives rise to, put into words.
 
-use fluke_model::id::TaskName;
+use fluke_model::id::ServiceName;
+use fluke_model::policy::Policy;
 
 use super::{Machine, Now};
-use crate::alert::{Alert, News, RemediationStatus};
+use crate::alert::{Alert, News, Owner, RemediationStatus};
 
 impl Machine {
     pub(super) fn drifted(
@@ -15,27 +16,43 @@ impl Machine {
         let board = self.board.as_ref()?;
         let entry = &board.snapshot.tasks()[task];
         let news = News::DriftDetected { policy: entry.policy, remediation_status: status };
-        Some(Alert { reason: board.reason(task), ..self.alert(&entry.name, news, now) })
+        let of = Owner::Task(entry.name.clone());
+        Some(Alert { reason: board.reason(task), ..self.alert(of, news, now) })
     }
 
-    pub(super) fn remediated(&self, task: &TaskName, success: bool, now: Now) -> Alert {
-        let reason = self.board.as_ref().and_then(|board| {
-            let (position, _) = board.snapshot.task(task)?;
-            board.reason(position)
-        });
-        Alert { reason, ..self.alert(task, News::DriftRemediated { success }, now) }
+    pub(super) fn service_drifted(
+        &self,
+        name: &ServiceName,
+        policy: Policy,
+        remediation_status: RemediationStatus,
+        now: Now,
+    ) -> Alert {
+        let news = News::DriftDetected { policy, remediation_status };
+        let reason = self.service_reason(name);
+        Alert { reason, ..self.alert(Owner::Service(name.clone()), news, now) }
     }
 
-    pub(super) fn resolved(&self, task: &TaskName, now: Now) -> Alert {
-        self.alert(task, News::DriftResolved, now)
+    pub(super) fn remediated(&self, of: Owner, success: bool, now: Now) -> Alert {
+        let reason = match &of {
+            Owner::Task(task) => self.board.as_ref().and_then(|board| {
+                let (position, _) = board.snapshot.task(task)?;
+                board.reason(position)
+            }),
+            Owner::Service(service) => self.service_reason(service),
+        };
+        Alert { reason, ..self.alert(of, News::DriftRemediated { success }, now) }
     }
 
-    fn alert(&self, task: &TaskName, news: News, now: Now) -> Alert {
+    pub(super) fn resolved(&self, of: Owner, now: Now) -> Alert {
+        self.alert(of, News::DriftResolved, now)
+    }
+
+    fn alert(&self, of: Owner, news: News, now: Now) -> Alert {
         Alert {
             at: now.wall,
             agent: self.name.clone(),
             labels: self.hello.labels.clone(),
-            task: task.clone(),
+            of,
             commit: self.board.as_ref().map(|board| board.commit.clone()),
             reason: None,
             news,

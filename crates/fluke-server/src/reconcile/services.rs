@@ -4,22 +4,30 @@
 use std::collections::BTreeMap;
 
 use fluke_model::api::{AgentDeployment, AgentService, NetworkPart, TaskCounts};
-use fluke_model::id::InstructionId;
+use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport, ToAgent};
 use fluke_model::policy::Trigger;
 use fluke_model::service::{
     DeploymentId, DeploymentReport, Health, Phase, Replica, SnapshotService,
 };
 use fluke_model::status::Status;
+use fluke_model::time::Timestamp;
+use fluke_model::verdict::Verdict;
 
-use super::{Effect, Machine, Progress, Request, ended, progress};
+use super::standing::{Place, Standing, Told};
+use super::{Effect, Machine, Now, Progress, Request, ended, progress};
 
 /// What is known of an agent's services.
 #[derive(Debug, Default)]
 pub(super) struct Services {
-    deployments: BTreeMap<DeploymentId, DeploymentReport>,
-    network: Option<NetworkReport>,
-    /// Whether the agent spoke of them in this session: one that does not runs none.
+    pub(super) deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    pub(super) standings: BTreeMap<Place, Standing>,
+    /// Those that people were told of, until they are told that it is over.
+    pub(super) told: BTreeMap<ServiceName, Told>,
+    pub(super) network: Option<NetworkReport>,
+    /// Which parts of the network are not as they should be, and since when.
+    pub(super) broken: BTreeMap<&'static str, Timestamp>,
+    /// Whether the agent spoke of them in this session.
     has_spoken: bool,
     /// Those who asked for services to be put right, and what else was wrong.
     settling: Vec<(InstructionId, Request, Option<String>)>,
@@ -30,18 +38,32 @@ impl Machine {
         self.services.get_or_insert_default()
     }
 
-    pub(super) fn services_reported(&mut self, report: ServicesReport) {
+    pub(super) fn services_reported(
+        &mut self,
+        report: ServicesReport,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
         let services = self.services_mut();
-        services.has_spoken = true;
+        let is_first = !std::mem::replace(&mut services.has_spoken, true);
         if report.whole {
             services.deployments.clear();
         }
         report.gone.iter().for_each(|id| drop(services.deployments.remove(id)));
+        let named = report.deployments.iter().map(|it| it.service.clone()).collect();
         services.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+        self.judge_services(&named, is_first, now, effects);
     }
 
-    pub(super) fn network_reported(&mut self, report: NetworkReport) {
-        self.services_mut().network = Some(report);
+    pub(super) fn network_reported(&mut self, report: NetworkReport, now: Now) {
+        let services = self.services_mut();
+        for part in NetworkReport::PARTS {
+            match report.part(part).is_some_and(|section| section.problem.is_some()) {
+                true => drop(services.broken.entry(part).or_insert(now.wall)),
+                false => drop(services.broken.remove(part)),
+            }
+        }
+        services.network = Some(report);
     }
 
     /// Ends what somebody asked for; of a whole host, once its services are right as well.
@@ -53,9 +75,7 @@ impl Machine {
     ) {
         let has_services =
             self.board.as_ref().is_some_and(|board| !board.snapshot.services().is_empty());
-        let can_tell = self.services.as_ref().is_some_and(|services| services.has_spoken);
-        let (true, Some(session)) =
-            (request.task.is_none() && has_services && can_tell, &mut self.session)
+        let (true, Some(session)) = (request.task.is_none() && has_services, &mut self.session)
         else {
             effects.push(ended(request, wrong));
             return;
@@ -95,12 +115,12 @@ impl Machine {
     }
 
     fn service_status(&self, service: &SnapshotService) -> Status {
-        let known = self.services.as_ref().map(|services| &services.deployments);
-        let wanted = service.deployments(&self.name).map(|(_, id)| {
-            let report = known.and_then(|known| known.get(&id));
-            report.map_or(Status::Unknown, |it| status_of(it.phase, it.health))
-        });
-        Status::of(wanted)
+        let of = |replica: &Replica| {
+            let place = Place { service: service.name.clone(), replica: *replica };
+            let standing = self.services.as_ref()?.standings.get(&place)?;
+            Some(standing.state.status())
+        };
+        Status::of_steps(service.replicas.iter().map(|replica| of(replica).unwrap_or_default()))
     }
 
     /// How services and what they need stand, one by one.
@@ -152,14 +172,25 @@ impl Machine {
     }
 }
 
+impl Services {
+    /// Whether somebody waits for this service to be put right.
+    pub(super) fn is_settling(&self, _service: &ServiceName) -> bool {
+        !self.settling.is_empty()
+    }
+}
+
 /// How a deployment that should be there stands.
-pub fn status_of(phase: Phase, health: Health) -> Status {
-    match (phase, health) {
-        (Phase::Failed, _) | (Phase::Running, Health::Unhealthy) => Status::Failed,
-        (Phase::Running, Health::None | Health::Healthy) => Status::InSync,
-        (Phase::Running, Health::Starting)
-        | (Phase::Pulling | Phase::Starting | Phase::Retiring, _) => Status::Applying,
-        (Phase::Missing | Phase::Stopped, _) => Status::Drifted,
+pub fn status_of(it: &DeploymentReport) -> Status {
+    match (&it.verdict, it.phase, it.health) {
+        (Verdict::Error { .. }, ..)
+        | (_, Phase::Failed, _)
+        | (_, Phase::Running, Health::Unhealthy) => Status::Failed,
+        (_, Phase::Running, Health::Starting)
+        | (_, Phase::Pulling | Phase::Starting | Phase::Retiring, _) => Status::Applying,
+        (Verdict::Satisfied, Phase::Running, _) => Status::InSync,
+        (Verdict::Drifted(_), Phase::Running, _) | (_, Phase::Missing | Phase::Stopped, _) => {
+            Status::Drifted
+        }
     }
 }
 
@@ -169,7 +200,7 @@ fn deployment(it: &DeploymentReport) -> AgentDeployment {
             Replica::Own => None,
             Replica::Number(number) => Some(number),
         },
-        status: status_of(it.phase, it.health),
+        status: status_of(it),
         phase: it.phase,
         health: it.health,
         image: it.image.clone(),

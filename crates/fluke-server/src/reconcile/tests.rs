@@ -6,6 +6,7 @@ mod dying;
 mod laws;
 mod returning;
 mod services;
+mod standing;
 
 use std::collections::BTreeMap;
 

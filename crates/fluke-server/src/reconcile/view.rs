@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fluke_model::api::{Agent, AgentDetail, AgentStep, AgentTask, DriftEntry, TaskCounts};
 use fluke_model::id::{Hash256, StepAddress, TaskName};
+use fluke_model::message::NetworkReport;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::StepIndex;
 use fluke_model::status::Status;
@@ -19,9 +20,9 @@ pub struct Census {
     pub by_status: BTreeMap<Status, u64>,
     /// Agents whose stream is open.
     pub connected: u64,
-    /// All that agents are held to.
+    /// All that agents are held to, containers included.
     pub steps: u64,
-    /// Steps that are not as they should be.
+    /// Steps and containers that are not as they should be.
     pub drifted: BTreeMap<Policy, u64>,
 }
 
@@ -66,6 +67,7 @@ impl Machine {
         *census.by_status.entry(self.status()).or_default() += 1;
         census.connected += u64::from(self.session.is_some());
         let Some(board) = &self.board else { return };
+        self.count_services_in(census);
         census.steps += board.steps.len() as u64;
         for (position, task) in board.snapshot.tasks().iter().enumerate() {
             let drifted = board.states(position).filter(|state| state.status().is_drifted());
@@ -94,16 +96,24 @@ impl Machine {
         self.drift_after(None)
     }
 
-    /// The same; only what is declared behind the step `after`, if one is given.
+    /// The same; only what comes behind `after`, if it is given: a task or a service, and the step.
     pub fn drift_after(&self, after: Option<(&str, &StepAddress)>) -> Vec<DriftEntry> {
         let Some(board) = &self.board else { return Vec::new() };
-        let start = after.map_or(0, |(task, step)| behind(board, task, step));
+        let (among_steps, among_services) = match after {
+            Some(mark) if is_of_services(mark.1) => (None, Some(mark)),
+            mark => (mark, None),
+        };
+        let start = match among_services {
+            Some(_) => u32::MAX,
+            None => among_steps.map_or(0, |(task, step)| behind(board, task, step)),
+        };
         let drifted = board.snapshot.steps().filter_map(|(index, task, step)| {
             let state = &board.steps[index.0 as usize];
             let status = state.status();
             (index.0 >= start && status.is_drifted()).then(|| DriftEntry {
                 agent: self.name.clone(),
-                task: task.name.clone(),
+                task: Some(task.name.clone()),
+                service: None,
                 step: step.address.clone(),
                 policy: task.policy,
                 status,
@@ -112,7 +122,7 @@ impl Machine {
                 task_hash: task_hash(board, index),
             })
         });
-        drifted.collect()
+        drifted.chain(self.service_drift(among_services)).collect()
     }
 
     /// How one task stands here; none if it does not apply.
@@ -136,6 +146,11 @@ impl Machine {
             None => Status::Offline,
         }
     }
+}
+
+/// Whether it is of a service, or of what services share, and of no task.
+fn is_of_services(step: &StepAddress) -> bool {
+    step.kind() == "container" || NetworkReport::PARTS.iter().any(|part| *part == step.to_string())
 }
 
 /// The index of the first step behind this one; a step that is gone counts as its task's last.

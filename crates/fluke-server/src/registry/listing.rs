@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 
 use fluke_model::api::{self, DriftMark, SeenDrift};
-use fluke_model::id::{AgentName, TaskName};
+use fluke_model::id::{AgentName, ServiceName, TaskName};
 use fluke_model::label::LabelFilter;
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
@@ -44,6 +44,8 @@ pub struct DriftFilter {
     pub agent: Option<AgentName>,
     /// Only of this task.
     pub task: Option<TaskName>,
+    /// Only of this service.
+    pub service: Option<ServiceName>,
     /// Only under this policy.
     pub policy: Option<Policy>,
     /// Only what comes behind this.
@@ -54,7 +56,8 @@ pub struct DriftFilter {
 
 impl DriftFilter {
     fn matches(&self, entry: &api::DriftEntry) -> bool {
-        self.task.as_ref().is_none_or(|task| *task == entry.task)
+        self.task.as_ref().is_none_or(|task| entry.task.as_ref() == Some(task))
+            && self.service.as_ref().is_none_or(|service| entry.service.as_ref() == Some(service))
             && self.policy.is_none_or(|policy| policy == entry.policy)
     }
 }
@@ -124,7 +127,7 @@ impl Registry {
             let inner = seat.lock();
             let here =
                 filter.after.as_ref().filter(|mark| mark.agent == inner.machine.name().as_str());
-            inner.machine.drift_after(here.map(|mark| (mark.task.as_str(), &mark.step)))
+            inner.machine.drift_after(here.map(|mark| (mark.owner.as_str(), &mark.step)))
         });
         let wanted = entries.filter(|entry| filter.matches(entry));
         let (drift, next) = page(wanted, filter.limit, |entry| DriftMark::from(entry));
@@ -142,7 +145,8 @@ impl Registry {
         let inner = seat.lock();
         let approval = inner.machine.approval(task)?;
         let drift = inner.machine.drift();
-        let drift = drift.iter().filter(|entry| entry.task == *task).map(SeenDrift::from);
+        let drift =
+            drift.iter().filter(|entry| entry.task.as_ref() == Some(task)).map(SeenDrift::from);
         Some((drift.collect(), approval))
     }
 

@@ -10,6 +10,7 @@ use fluke_model::service::{
     Resources, Service, Traffic,
 };
 use fluke_model::task::Location;
+use fluke_model::verdict::Verdict;
 
 pub fn name(text: &str) -> AgentName {
     AgentName::new(text).expect("a name")
@@ -51,6 +52,7 @@ pub fn deployment(text: &str, replica: Replica, address: impl Into<Ipv4Addr>) ->
         id: DeploymentId(Hash256::of(text.as_bytes())),
         service: web(),
         replica,
+        verdict: Verdict::Satisfied,
         phase: Phase::Running,
         health: Health::None,
         image: "web:1".into(),

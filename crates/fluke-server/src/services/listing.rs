@@ -134,7 +134,7 @@ fn deployment(
         connected: host.presence.is_connected(),
         replica: number(it.replica),
         deployment: it.id,
-        status: status(host, it.phase, it.health, now),
+        status: status(host, Some(it), now),
         phase: it.phase,
         health: it.health,
         image: it.image.clone(),
@@ -202,7 +202,7 @@ fn missing(
         connected: host.presence.is_connected(),
         replica: number(replica),
         deployment: id,
-        status: status(host, Phase::Missing, Health::None, now),
+        status: status(host, None, now),
         phase: Phase::Missing,
         health: Health::None,
         image: service.container.image.clone(),
@@ -230,11 +230,12 @@ fn away(host: &HostView) -> Option<&'static str> {
     }
 }
 
-fn status(host: &HostView, phase: Phase, health: Health, now: Instant) -> Status {
-    if !host.presence.is_reachable(now) {
-        return Status::Offline;
+/// How one that should be there stands, by what its host says of it, if it says anything.
+fn status(host: &HostView, it: Option<&DeploymentReport>, now: Instant) -> Status {
+    match host.presence.is_reachable(now) {
+        true => it.map_or(Status::Drifted, status_of),
+        false => Status::Offline,
     }
-    status_of(phase, health)
 }
 
 /// The worst of those that can be asked: neither a host that is away nor what is under way must hide

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fluke_model::id::{AgentName, CommitId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_server::alert::{Alert, RemediationStatus};
+use fluke_server::alert::{Alert, Owner, RemediationStatus};
 
 use super::*;
 use crate::trace::{Ended, Entry, Said, Standing};
@@ -76,7 +76,7 @@ fn alert(life: ServerLife, news: News) -> What {
             at: Timestamp(0),
             agent: AgentName::new("host-0").expect("a name"),
             labels: Labels::default(),
-            task: TaskName::new("t0").expect("a name"),
+            of: Owner::Task(TaskName::new("t0").expect("a name")),
             commit: None,
             reason: None,
             news,

@@ -229,13 +229,8 @@ fn report_from_proto(wire: proto::StepReport) -> Result<StepReport, WireError> {
     use proto::step_report::Verdict as Wire;
     let verdict = match wire.verdict {
         Some(Wire::Satisfied(proto::Satisfied {})) => Verdict::Satisfied,
-        Some(Wire::Drifted(drifted)) => Verdict::Drifted(Drift {
-            reason: bounded("reason", drifted.reason, MAX_REASON)?,
-            diff: drifted.diff.map(|diff| bounded("diff", diff, MAX_DIFF)).transpose()?,
-        }),
-        Some(Wire::Undecided(undecided)) => {
-            Verdict::Error { reason: bounded("reason", undecided.reason, MAX_REASON)? }
-        }
+        Some(Wire::Drifted(drifted)) => drifted_from_proto(drifted)?,
+        Some(Wire::Undecided(undecided)) => undecided_from_proto(undecided)?,
         None => Verdict::Error {
             reason: "the agent answered in a way that this server does not know; \
                      upgrade the server"
@@ -243,6 +238,17 @@ fn report_from_proto(wire: proto::StepReport) -> Result<StepReport, WireError> {
         },
     };
     Ok(StepReport { step: StepIndex(wire.step), verdict })
+}
+
+pub(super) fn drifted_from_proto(wire: proto::Drifted) -> Result<Verdict, WireError> {
+    Ok(Verdict::Drifted(Drift {
+        reason: bounded("reason", wire.reason, MAX_REASON)?,
+        diff: wire.diff.map(|diff| bounded("diff", diff, MAX_DIFF)).transpose()?,
+    }))
+}
+
+pub(super) fn undecided_from_proto(wire: proto::Undecided) -> Result<Verdict, WireError> {
+    Ok(Verdict::Error { reason: bounded("reason", wire.reason, MAX_REASON)? })
 }
 
 fn record_to_proto(record: Record) -> proto::Record {

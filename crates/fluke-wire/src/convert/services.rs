@@ -11,11 +11,13 @@ use fluke_model::service::{
     ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica, Resources,
     SnapshotService, Traffic,
 };
+use fluke_model::verdict::{Drift, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
+use super::from_agent::{drifted_from_proto, undecided_from_proto};
 use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
 use super::text::{at_most, bounded, clip, line};
-use super::{MAX_REASON, MAX_REPLICAS};
+use super::{MAX_DIFF, MAX_REASON, MAX_REPLICAS};
 use crate::error::WireError;
 use crate::proto;
 
@@ -213,13 +215,22 @@ fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
         address: report.address.map(u32::from),
         serves: report.serves,
         note: report.note.map(|note| clip(note, MAX_REASON)),
+        verdict: Some(verdict_to_proto(report.verdict)),
     }
 }
 
 fn deployment_from_proto(wire: proto::Deployment) -> Result<DeploymentReport, WireError> {
+    use proto::deployment::Verdict as Wire;
     let (phase, health) = (phase(wire.phase()), health(wire.health()));
     let text =
         |field, text: Option<String>| text.map(|text| bounded(field, text, MAX_IMAGE)).transpose();
+    let note = wire.note.map(|note| bounded("note", note, MAX_REASON)).transpose()?;
+    let verdict = match wire.verdict {
+        Some(Wire::Satisfied(proto::Satisfied {})) => Verdict::Satisfied,
+        Some(Wire::Drifted(drifted)) => drifted_from_proto(drifted)?,
+        Some(Wire::Undecided(undecided)) => undecided_from_proto(undecided)?,
+        None => verdict_of(phase, note.as_deref()),
+    };
     Ok(DeploymentReport {
         id: deployment_id("id", &wire.id)?,
         service: named("service", ServiceName::new(&wire.service))?,
@@ -231,8 +242,31 @@ fn deployment_from_proto(wire: proto::Deployment) -> Result<DeploymentReport, Wi
         container: text("container", wire.container)?,
         address: wire.address.map(Ipv4Addr::from),
         serves: wire.serves,
-        note: wire.note.map(|note| bounded("note", note, MAX_REASON)).transpose()?,
+        note,
+        verdict,
     })
+}
+
+fn verdict_to_proto(verdict: Verdict) -> proto::deployment::Verdict {
+    use proto::deployment::Verdict as Wire;
+    match verdict {
+        Verdict::Satisfied => Wire::Satisfied(proto::Satisfied {}),
+        Verdict::Drifted(Drift { reason, diff }) => Wire::Drifted(proto::Drifted {
+            reason: clip(reason, MAX_REASON),
+            diff: diff.map(|diff| clip(diff, MAX_DIFF)),
+        }),
+        Verdict::Error { reason } => {
+            Wire::Undecided(proto::Undecided { reason: clip(reason, MAX_REASON) })
+        }
+    }
+}
+
+/// For an agent that says how far it is and nothing else.
+fn verdict_of(phase: Phase, note: Option<&str>) -> Verdict {
+    match phase {
+        Phase::Running | Phase::Retiring => Verdict::Satisfied,
+        _ => Verdict::Drifted(Drift::because(note.unwrap_or(phase.as_str()))),
+    }
 }
 
 fn phase_to_proto(phase: Phase) -> i32 {

@@ -93,6 +93,9 @@ pub struct DriftArgs {
     /// Of this task only
     #[arg(long, value_name = "NAME")]
     pub task: Option<TaskName>,
+    /// Of this service only
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<ServiceName>,
     /// Under this policy only: remediate, remediate_and_alert or alert_only
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub policy: Option<Policy>,

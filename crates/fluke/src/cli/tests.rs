@@ -28,6 +28,7 @@ fn everything_that_is_documented_is_accepted() {
         "fluke get agents --status in-sync --label role=web --label env --name web --limit 5000",
         "fluke get agents -q",
         "fluke get drift --agent web-01 --task certs --policy alert_only --limit 5",
+        "fluke get drift --service web",
         "fluke get tasks --status failed --name cert -q",
         "fluke get events --since 1h30m",
         "fluke events",

@@ -248,6 +248,7 @@ fn drift(args: &DriftArgs) -> Listing {
     let mut filters = Vec::new();
     filters.extend(args.agent.as_ref().map(|agent| ("agent", agent.to_string())));
     filters.extend(args.task.as_ref().map(|task| ("task", task.to_string())));
+    filters.extend(args.service.as_ref().map(|service| ("service", service.to_string())));
     filters.extend(args.policy.map(|policy| ("policy", policy.as_str().to_string())));
     Listing { name: "drift", mark: "after", filters, limit: args.limit.limit }
 }

@@ -212,7 +212,10 @@ impl Top {
         for entry in drift.iter().take(rows) {
             table.row([
                 entry.agent.as_str().into(),
-                format!("{}/{}", entry.task, entry.step).into(),
+                match entry.owner() {
+                    Some(owner) => format!("{owner}/{}", entry.step).into(),
+                    None => entry.step.to_string().into(),
+                },
                 Cell::painted(entry.status.as_str(), entry.status.into()),
                 entry.since.map_or("-".into(), |since| ago(since, now)).into(),
                 sanitise::first_line(entry.reason.as_deref().unwrap_or("-")).into(),

@@ -49,7 +49,7 @@ pub fn worst_tasks_first(tasks: &mut [TaskView]) {
     tasks.sort_by_key(|task| worst(task).unwrap_or(u8::MAX));
 }
 
-/// Sorts drift, what stands alike as it was: by agent, task and step.
+/// Sorts drift, what stands alike as it was: by agent, task or service, and step.
 pub fn worst_drift_first(drift: &mut [DriftEntry]) {
     drift.sort_by_key(|entry| step_urgency(entry.status));
 }
@@ -121,7 +121,7 @@ pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
 
 const DRIFT: [Column; 7] = [
     Column::name("AGENT", 0, 12),
-    Column::name("TASK", 0, 10),
+    Column::name("OF", 0, 10),
     Column::name("STEP", 1, 12),
     Column::cut("POLICY", 4, 10),
     Column::new("STATUS"),
@@ -143,7 +143,9 @@ pub fn drift(list: &[DriftEntry], now: Timestamp) -> Table {
 /// What is drifted in another way than before, and what is no longer.
 pub fn changed_drift(old: &[DriftEntry], new: &[DriftEntry], now: Timestamp) -> Table {
     let mut table = Table::untitled(&DRIFT);
-    let place = |entry: &DriftEntry| (entry.agent.clone(), entry.task.clone(), entry.step.clone());
+    let place = |entry: &DriftEntry| {
+        (entry.agent.clone(), entry.task.clone(), entry.service.clone(), entry.step.clone())
+    };
     let before: BTreeSet<_> = old.iter().map(|entry| (place(entry), entry.status)).collect();
     let still: BTreeSet<_> = new.iter().map(place).collect();
     for entry in new.iter().filter(|entry| !before.contains(&(place(entry), entry.status))) {
@@ -160,7 +162,7 @@ pub fn changed_drift(old: &[DriftEntry], new: &[DriftEntry], now: Timestamp) -> 
 fn drift_row(entry: &DriftEntry, now: Timestamp) -> [Cell; 7] {
     [
         entry.agent.as_str().into(),
-        entry.task.as_str().into(),
+        entry.owner().unwrap_or("-").into(),
         entry.step.to_string().into(),
         entry.policy.as_str().into(),
         Cell::painted(entry.status.as_str(), entry.status.into()),
@@ -176,12 +178,7 @@ pub fn no_drift(agents: &Agents) -> String {
     if total == 0 {
         return "nothing is drifted, but no agent is known yet\n".into();
     }
-    let has_trouble = |agent: &&Agent| {
-        agent.services.is_some_and(|services| services.drifted + services.failed > 0)
-    };
-    let troubled = agents.agents.iter().filter(has_trouble).count();
-    let what = if troubled > 0 { "no step" } else { "nothing" };
-    let mut text = format!("{what} is drifted: {}", count(total, "agent"));
+    let mut text = format!("nothing is drifted: {}", count(total, "agent"));
     for (number, is) in [
         (with(Status::InSync), "in sync"),
         (with(Status::Unknown), "not checked yet"),
@@ -190,10 +187,6 @@ pub fn no_drift(agents: &Agents) -> String {
         if number > 0 {
             text.push_str(&format!(", {number} {is}"));
         }
-    }
-    if troubled > 0 {
-        let on = count(troubled, "agent");
-        text.push_str(&format!("\nservices are not as they should be on {on}: fluke get services"));
     }
     text + "\n"
 }

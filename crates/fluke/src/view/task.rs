@@ -23,7 +23,8 @@ const PROBLEMS: usize = 5;
 
 /// `fluke describe task`; `drift` is what is drifted now, of this task or any.
 pub fn describe(task: &TaskView, drift: &[DriftEntry], style: Style, now: Timestamp) -> String {
-    let drift: Vec<&DriftEntry> = drift.iter().filter(|entry| entry.task == task.name).collect();
+    let is_of_it = |entry: &&DriftEntry| entry.task.as_ref() == Some(&task.name);
+    let drift: Vec<&DriftEntry> = drift.iter().filter(is_of_it).collect();
     let mut report = Report::new(style);
     tell_standing(&mut report, task);
     for problem in problems(&drift) {

@@ -87,8 +87,26 @@ fn drift_tells_the_first_line_of_its_reason() {
     }]}));
     assert_eq!(
         fleet::drift(&list.drift, now()).render(PIPE, 0),
-        "AGENT   TASK   STEP         POLICY      STATUS   SINCE    REASON
+        "AGENT   OF     STEP         POLICY      STATUS   SINCE    REASON
 web-01  certs  shell.renew  alert_only  drifted  10m ago  expires soon
+"
+    );
+}
+
+#[test]
+fn what_drifted_of_services_is_told_beside_what_drifted_of_tasks() {
+    let entry = |service: Option<&str>, step: &str, status: &str| {
+        json!({ "agent": "app-1", "task": null, "service": service, "step": step,
+            "policy": "remediate", "status": status, "reason": "so", "since": null })
+    };
+    let list: DriftList = read(json!({ "drift": [
+        entry(Some("web"), "container.web-0", "drifted"), entry(None, "mesh.peers", "failed"),
+    ]}));
+    assert_eq!(
+        fleet::drift(&list.drift, now()).render(PIPE, 0),
+        "AGENT  OF   STEP             POLICY     STATUS   SINCE  REASON
+app-1  -    mesh.peers       remediate  failed   -      so
+app-1  web  container.web-0  remediate  drifted  -      so
 "
     );
 }
@@ -102,11 +120,6 @@ fn no_drift_is_told_with_what_it_is_based_on() {
         (
             vec![agent("a", "in_sync", 1, 0, 0), agent("b", "offline", 1, 0, 0)],
             "nothing is drifted: 2 agents, 1 in sync, 1 offline\n",
-        ),
-        (
-            vec![agent("a", "in_sync", 1, 0, 0), serving("b", "failed", 1)],
-            "no step is drifted: 2 agents, 1 in sync\n\
-             services are not as they should be on 1 agent: fluke get services\n",
         ),
     ] {
         assert_eq!(fleet::no_drift(&agents(list)), told);

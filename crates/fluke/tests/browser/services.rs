@@ -7,6 +7,7 @@ use fluke_model::api::{DeploymentView, ServiceView};
 use fluke_model::id::{Hash256, ServiceName};
 use fluke_model::service::{DeploymentId, DeploymentReport, Health, Phase, Replica};
 use fluke_model::status::Status;
+use fluke_model::verdict::{Drift, Verdict};
 
 use super::stage::{Stage, parse};
 use crate::stories::support::Fleet;
@@ -135,6 +136,7 @@ impl Stage {
             id: wanted.deployment,
             service: ServiceName::new(service).expect("a name"),
             replica: Replica::Own,
+            verdict: Verdict::Satisfied,
             phase: Phase::Running,
             health: Health::Healthy,
             digest: Some(format!("sha256:{}", Hash256::of(wanted.image.as_bytes()))),
@@ -159,6 +161,10 @@ impl Stage {
 
     async fn run(&self) {
         let nothing = |it: DeploymentReport, phase, note: &str| DeploymentReport {
+            verdict: Verdict::Drifted(Drift::because(match phase {
+                Phase::Stopped => "its container does not run",
+                _ => "its container is missing",
+            })),
             phase,
             health: Health::None,
             digest: None,
@@ -188,7 +194,13 @@ impl Stage {
         self.runs("app-03", vec![nothing(web, Phase::Failed, note)]).await;
 
         let web = self.well("web", "app-04", [10, 200, 5, 2]).await;
-        let unwell = DeploymentReport { health: Health::Unhealthy, serves: false, ..web };
+        let unwell = DeploymentReport {
+            verdict: Verdict::Drifted(Drift::because("it is not well")),
+            phase: Phase::Failed,
+            health: Health::Unhealthy,
+            serves: false,
+            ..web
+        };
         self.runs("app-04", vec![unwell]).await;
         for (host, status) in [
             ("edge-01", Status::InSync),
@@ -228,11 +240,32 @@ async fn services_tell_what_is_wrong_first_and_change_without_a_reload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_drifted_of_services_is_shown_beside_what_drifted_of_tasks() {
+    let stage = Stage::serving().await;
+    let Some(page) = stage.operator("/drift").await else { return };
+    page.is_at("drift").await;
+    page.says("container.game").await;
+    page.says("unauthorized: authentication required").await;
+    page.says("its container does not run").await;
+    page.is_accessible("drift of services").await;
+    page.clicks("button", "Reconcile app-01 …").await;
+    let dialog = page.finds("dialog", "Reconcile app-01?").await;
+    assert!(dialog.text().await.contains("container.game"));
+    page.clicks("button", "Cancel").await;
+
+    let web = stage.well("web", "app-03", [10, 200, 4, 2]).await;
+    stage.runs("app-03", vec![web]).await;
+    page.stops_saying("unauthorized: authentication required").await;
+    page.clicks("link", "game").await;
+    page.is_at("service").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_shows_the_services_that_it_runs() {
     let stage = Stage::serving().await;
     let Some(page) = stage.operator("/agents/app-03").await else { return };
     page.is_at("agent").await;
     page.says("unauthorized: authentication required").await;
-    page.clicks("link", "web").await;
+    page.clicks("link", "Service web").await;
     page.is_at("service").await;
 }

@@ -72,7 +72,7 @@ fn a_reboot_without_a_server_repairs_what_it_may_and_the_server_learns_of_it_onc
     assert!(offline(&bed, &web, "ask").is_empty() && offline(&bed, &web, "tell").is_empty());
     let drift = bed.drift();
     assert_eq!(drift.len(), 1, "{drift:?}");
-    assert_eq!(drift[0].task.as_str(), "ask");
+    assert_eq!(drift[0].owner(), Some("ask"));
     bed.until("those who want to know do", |_| {
         let told = alerts.told();
         let since = |what: &str| told[before..].iter().any(|alert| alert == what);

@@ -2,6 +2,7 @@
 
 mod changing;
 mod containers;
+mod drifting;
 mod fetching;
 mod placing;
 mod reaching;

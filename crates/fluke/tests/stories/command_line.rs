@@ -156,7 +156,7 @@ fn a_list_is_a_plain_table_in_a_pipe_and_warns_of_a_rejected_commit() {
     let output = server.fluke("get drift");
     assert_eq!(
         out(&output),
-        "AGENT   TASK   STEP         POLICY      STATUS   SINCE  REASON
+        "AGENT   OF     STEP         POLICY      STATUS   SINCE  REASON
 web-01  certs  shell.renew  alert_only  drifted  -      expires soon
 "
     );

@@ -135,13 +135,14 @@ fn limits() -> Vec<Limit> {
 /// What a change is about, for the record.
 pub fn subject(change: &Change) -> Option<Subject> {
     let of = |service: Option<&ServiceName>, replica: Option<Replica>, container: &str| {
-        let name = match (service, replica) {
-            (Some(service), Some(Replica::Number(number))) => format!("{service}-{number}"),
-            (Some(service), _) => service.to_string(),
+        let part = match service {
+            Some(service) => replica.unwrap_or(Replica::Own).part(service),
             // Nobody knows whose it is.
-            (None, _) => container.chars().take(12).collect(),
+            None => {
+                let short: String = container.chars().take(12).collect();
+                StepAddress::new("container", &short).ok()?
+            }
         };
-        let part = StepAddress::new("container", &name).ok()?;
         Some(Subject::Service { service: service.cloned(), part })
     };
     match change {

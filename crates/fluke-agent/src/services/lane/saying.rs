@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fluke_model::message::{Fact, MeshReport, NetworkReport, ServicesReport, Subject, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase};
+use fluke_model::verdict::Verdict;
 use fluke_model::volume::Volumes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -132,7 +133,8 @@ pub fn in_the_dark(known: &[DeploymentReport], plan: &Plan, why: &str) -> Vec<De
     let was = |it: &DeploymentReport| known.iter().find(|known| known.id == it.id).cloned();
     let each = |it: &DeploymentReport| {
         let unknown = DeploymentReport { phase: Phase::Failed, ..it.clone() };
-        DeploymentReport { note: Some(why.to_owned()), ..was(it).unwrap_or(unknown) }
+        let (note, verdict) = (Some(why.to_owned()), Verdict::Error { reason: why.to_owned() });
+        DeploymentReport { note, verdict, ..was(it).unwrap_or(unknown) }
     };
     let gone = known.iter().filter(|it| !plan.reports.iter().any(|new| new.id == it.id)).cloned();
     plan.reports.iter().map(each).chain(gone).collect()

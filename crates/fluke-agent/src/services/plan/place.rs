@@ -7,13 +7,15 @@ use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::Replaces;
-use super::report::report;
+use super::report::{Said, report};
 use super::{
     Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State, Why,
 };
 
 /// How long a container that nobody asks for its health has to accept connections.
 const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
+const EARLIER_ONE_RUNS: &str = "a container of an earlier version runs";
+const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 
 /// What is wanted in one place, and what is there.
 pub(super) struct Place<'a> {
@@ -81,22 +83,55 @@ impl<'a> Place<'a> {
                 None
             }
         };
+        let drift = self.wanted.and_then(|wanted| self.drift(wanted, &changes, situation));
         let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
         let needs_leave = |change: &&Change| !may && !ends_a_succession(change);
         if let (Some(wanted), Some(change)) = (self.wanted, changes.iter().find(needs_leave)) {
-            let what = in_words(change);
-            note = Some(format!("{what}; its policy is {}", wanted.policy.as_str()));
-            plan.awaits_human.push((wanted.service.clone(), what));
+            note = Some(format!("{}; its policy is {}", in_words(change), wanted.policy.as_str()));
             changes.retain(ends_a_succession);
         }
         plan.changes.extend(changes);
+        let said = Said { drift, note };
         plan.reports.extend(report(
             self.wanted,
             &self.current,
             &self.predecessors,
             situation,
-            note,
+            said,
         ));
+    }
+
+    /// How the place differs from what is wanted there, whoever may do something about it.
+    fn drift(
+        &self,
+        wanted: &Deployment,
+        changes: &[Change],
+        situation: &Situation<'_>,
+    ) -> Option<String> {
+        let is_other = |it: &&Change| !ends_a_succession(it);
+        let Some(current) = self.current.first() else {
+            let serves = self.predecessors.iter().any(|it| it.state == State::Running);
+            return Some(match self.replaces() {
+                Replaces::Values(how) => how,
+                Replaces::Version if serves => EARLIER_ONE_RUNS.into(),
+                _ => "its container is missing".into(),
+            });
+        };
+        match current.state {
+            State::Running => match changes.iter().find(is_other) {
+                Some(change) => Some(in_words(change)),
+                // A setback is forgotten once it has been well for a while.
+                None if is_well(current, wanted, situation.now) => {
+                    situation.setbacks.get(&wanted.id).map(|_| UNSTEADY.into())
+                }
+                None if current.health == Health::Unhealthy => Some("it is not well".into()),
+                None => Some("it runs, and is not well yet".into()),
+            },
+            State::Changing => Some("somebody is changing it".into()),
+            State::Created | State::Exited | State::Stuck => {
+                Some("its container does not run".into())
+            }
+        }
     }
 
     /// What brings the place closer to what is wanted; says what it waits for.
@@ -365,7 +400,7 @@ pub(super) fn may_change(wanted: &Deployment, situation: &Situation<'_>) -> bool
 }
 
 /// Whether it is the end of something that was allowed when the successor was made.
-fn ends_a_succession(change: &Change) -> bool {
+pub(super) fn ends_a_succession(change: &Change) -> bool {
     matches!(change, Change::Stop { why: Why::Succeeded, .. })
         || matches!(change, Change::Remove { why: Why::Succeeded, .. })
 }
@@ -403,7 +438,7 @@ fn in_words(change: &Change) -> String {
     match change {
         Change::Remove { why, .. } | Change::Stop { why, .. } => match why {
             Why::Tampered(how) => format!("its container was changed: {how}"),
-            Why::MakesWay => "a container of an earlier version runs".into(),
+            Why::MakesWay => EARLIER_ONE_RUNS.into(),
             Why::Restarted(why) => why.clone(),
             _ => "a container of it is there that should not be".into(),
         },
@@ -411,7 +446,7 @@ fn in_words(change: &Change) -> String {
         Change::Start { .. } => "its container does not run".into(),
         Change::Deploy { replaces, .. } => match replaces {
             Replaces::Nothing => "its container is missing".into(),
-            Replaces::Version => "a container of an earlier version runs".into(),
+            Replaces::Version => EARLIER_ONE_RUNS.into(),
             Replaces::Values(how) => how.clone(),
         },
     }

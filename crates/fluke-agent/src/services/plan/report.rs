@@ -3,22 +3,31 @@
 use std::time::Instant;
 
 use fluke_model::service::{DeploymentReport, Health, Phase, Replica};
+use fluke_model::verdict::{Drift, Verdict};
 
 use super::place::{is_well, may_yet_listen};
 use super::{Container, Deployment, Image, Situation, State};
 
-/// How everything in one place is; `note` is what the deployment that is wanted waits for.
+/// What is said of the deployment that is wanted.
+pub(super) struct Said {
+    /// How it differs from what it should be.
+    pub drift: Option<String>,
+    /// What it waits for.
+    pub note: Option<String>,
+}
+
+/// How everything in one place is.
 pub(super) fn report(
     wanted: Option<&Deployment>,
     current: &[&Container],
     predecessors: &[&Container],
     situation: &Situation<'_>,
-    note: Option<String>,
+    said: Said,
 ) -> Vec<DeploymentReport> {
     let (container, now) = (current.first().copied(), situation.now);
     let serves = wanted.zip(container).is_some_and(|(wanted, it)| is_well(it, wanted, now));
     let mut reports = Vec::new();
-    reports.extend(wanted.map(|wanted| of_wanted(wanted, container, serves, situation, note)));
+    reports.extend(wanted.map(|wanted| of_wanted(wanted, container, serves, situation, said)));
     let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves, now));
     reports.extend(retiring);
     reports
@@ -29,12 +38,16 @@ fn of_wanted(
     container: Option<&Container>,
     serves: bool,
     situation: &Situation<'_>,
-    note: Option<String>,
+    Said { drift, note }: Said,
 ) -> DeploymentReport {
     DeploymentReport {
         id: wanted.id,
         service: wanted.service.clone(),
         replica: wanted.replica,
+        verdict: match drift {
+            None => Verdict::Satisfied,
+            Some(how) => Verdict::Drifted(Drift::because(how)),
+        },
         phase: phase(wanted, container, serves, situation),
         health: container.map_or(Health::None, |container| container.health),
         image: wanted.spec.image.clone(),
@@ -78,6 +91,7 @@ fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<D
         id: container.origin.deployment?,
         service: container.origin.service.clone()?,
         replica: container.origin.replica.unwrap_or(Replica::Own),
+        verdict: Verdict::Satisfied,
         phase: Phase::Retiring,
         health: container.health,
         image: String::new(),

@@ -1,4 +1,5 @@
 mod bad_nights;
+mod drifting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use fluke_model::policy::Policy;
 use fluke_model::service::{
     ContainerSpec, DeploymentId, Health, HealthSpec, Phase, Replica, Resources,
 };
+use fluke_model::verdict::Verdict;
 
 use super::*;
 
@@ -104,6 +106,17 @@ impl Host {
             }
         };
         self.plan().changes.iter().map(short).collect()
+    }
+
+    /// How what is wanted differs from what is there.
+    fn drift(&self) -> Vec<String> {
+        let reports = self.plan().reports;
+        let how = |report: &DeploymentReport| match &report.verdict {
+            Verdict::Satisfied => None,
+            Verdict::Drifted(drift) => Some(drift.reason.clone()),
+            Verdict::Error { reason } => panic!("a plan can tell: {reason}"),
+        };
+        reports.iter().filter_map(how).collect()
     }
 
     fn phases(&self) -> Vec<(Phase, bool)> {
@@ -383,7 +396,7 @@ fn one_that_is_not_well_waits_for_a_human_where_a_policy_says_so() {
     let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
     host.containers[0].health = Health::Unhealthy;
     assert_eq!(host.changes(), [""; 0]);
-    assert_eq!(host.plan().awaits_human, [(service("web"), "it is not well".to_string())]);
+    assert_eq!(host.drift(), ["it is not well"]);
     host.asked = Asked::ForAll;
     assert_eq!(host.changes(), ["stop c: to be started again"]);
 }
@@ -448,7 +461,7 @@ fn what_was_made_with_other_values_of_this_host_is_what_came_before() {
         assert_eq!(host.changes(), ["make anew web:1"]);
         host.wanted[0].policy = Policy::AlertOnly;
         let told = "its variable KEY has another value".to_string();
-        assert_eq!(host.plan().awaits_human, [(service("web"), told)]);
+        assert_eq!(host.drift(), [told]);
     }
 }
 
@@ -458,7 +471,7 @@ fn what_a_policy_leaves_to_a_human_waits_for_one() {
     let mut host = Host::wanting(web);
     let plan = host.plan();
     assert!(plan.changes.is_empty());
-    assert_eq!(plan.awaits_human, [(service("web"), "its container is missing".to_string())]);
+    assert_eq!(host.drift(), ["its container is missing"]);
     host.asked = Asked::For(service("db"));
     assert_eq!(host.changes(), [""; 0]);
     host.asked = Asked::For(service("web"));
@@ -473,7 +486,7 @@ fn nothing_is_fetched_or_made_for_what_a_policy_leaves_to_a_human() {
     host.images.clear();
     let plan = host.plan();
     assert!(plan.changes.is_empty() && plan.fetch.is_empty());
-    assert_eq!(plan.awaits_human, [(service("web"), "its container is missing".to_string())]);
+    assert_eq!(host.drift(), ["its container is missing"]);
     assert!(plan.reports[0].note.as_ref().is_some_and(|note| note.contains("alert_only")));
     host.asked = Asked::ForAll;
     assert_eq!(host.changes(), ["make the network, replacing: false"]);

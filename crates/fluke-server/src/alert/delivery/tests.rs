@@ -126,7 +126,7 @@ fn alert(task: impl ToString) -> Alert {
         at: Timestamp(0),
         agent: AgentName::new("web-01").expect("name"),
         labels: Labels::default(),
-        task: TaskName::new(task.to_string()).expect("name"),
+        of: Owner::Task(TaskName::new(task.to_string()).expect("name")),
         commit: None,
         reason: None,
         news: News::DriftResolved,

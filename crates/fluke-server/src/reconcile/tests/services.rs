@@ -1,7 +1,7 @@
 //! A host's services: how they count, and how they are put right when somebody asks.
 
 use fluke_model::message::ServicesReport;
-use fluke_model::service::{DeploymentReport, Phase, Replica, SnapshotService};
+use fluke_model::service::{DeploymentReport, Phase, Replica, Service, SnapshotService};
 
 use super::*;
 use crate::services::fixture::{deployment, service};
@@ -9,17 +9,37 @@ use crate::services::fixture::{deployment, service};
 fn with_service() -> (Lab, DeploymentReport) {
     let mut lab = Lab::with(&[quiet("a")]);
     lab.answer(&[ok(0)]);
-    let web = SnapshotService::new(&service(None), Policy::Remediate, vec![Replica::Own]);
-    let (_, id) = web.deployments(&hello().name).next().expect("one");
-    let Wanted { commit, snapshot } = wanted("c2", &[quiet("a")]);
-    let snapshot = Snapshot::clone(&snapshot).with_services(vec![Arc::new(web)]);
-    let sent = lab.step(Input::Wanted(Wanted { commit, snapshot: Arc::new(snapshot) }));
-    assert!(matches!(sent[..], [ToAgent::Snapshot { .. }]), "no step is new: {sent:?}");
-    (lab, DeploymentReport { id, ..deployment("web", Replica::Own, [10, 200, 1, 2]) })
+    let mut reports = lab.wants("c2", &service(None), Policy::Remediate, &[Replica::Own]);
+    (lab, reports.remove(0))
+}
+
+/// One that is not as it should be.
+pub(super) fn off(it: &DeploymentReport, phase: Phase, how: &str) -> DeploymentReport {
+    let verdict = Verdict::Drifted(Drift::because(how));
+    DeploymentReport { verdict, phase, serves: false, ..it.clone() }
 }
 
 impl Lab {
-    fn runs(&mut self, deployments: Vec<DeploymentReport>) {
+    /// Git says that this service has these replicas here; gives each as it should be.
+    pub(super) fn wants(
+        &mut self,
+        commit: &str,
+        service: &Service,
+        policy: Policy,
+        replicas: &[Replica],
+    ) -> Vec<DeploymentReport> {
+        let service = SnapshotService::new(service, policy, replicas.to_vec());
+        let as_it_should_be =
+            |(replica, id)| DeploymentReport { id, ..deployment("web", replica, [10, 200, 1, 2]) };
+        let reports = service.deployments(&hello().name).map(as_it_should_be).collect();
+        let Wanted { commit, snapshot } = wanted(commit, &[quiet("a")]);
+        let snapshot = Snapshot::clone(&snapshot).with_services(vec![Arc::new(service)]);
+        let sent = self.step(Input::Wanted(Wanted { commit, snapshot: Arc::new(snapshot) }));
+        assert!(matches!(sent[..], [ToAgent::Snapshot { .. }]), "no step is new: {sent:?}");
+        reports
+    }
+
+    pub(super) fn runs(&mut self, deployments: Vec<DeploymentReport>) {
         let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
         self.step(Input::Message(ToServer::Services(report)));
     }
@@ -45,13 +65,15 @@ fn a_host_is_as_well_as_its_services_are() {
         (Phase::Pulling, Status::Applying, (0, 1, 0)),
         (Phase::Missing, Status::Drifted, (0, 1, 0)),
         (Phase::Failed, Status::Failed, (0, 0, 1)),
-        (Phase::Running, Status::InSync, (1, 0, 0)),
+        (Phase::Running, Status::Drifted, (0, 1, 0)),
     ] {
-        lab.runs(vec![DeploymentReport { phase, ..it.clone() }]);
+        lab.runs(vec![off(&it, phase, "so")]);
         assert_eq!(lab.status(), status, "{phase:?}");
         let counts = lab.machine.view().services.expect("it has one");
         assert_eq!((counts.in_sync, counts.drifted, counts.failed), counted, "{phase:?}");
     }
+    lab.runs(vec![it]);
+    assert_eq!(lab.status(), Status::InSync);
     let detail = lab.machine.detail();
     assert_eq!(detail.service_details[0].deployments[0].phase, Phase::Running);
 }
@@ -80,9 +102,11 @@ fn who_asks_for_a_host_gets_its_services_put_right_as_well() {
 }
 
 #[test]
-fn an_agent_that_does_not_speak_of_services_is_not_waited_for() {
+fn an_agent_that_did_not_look_at_its_containers_yet_is_asked_all_the_same() {
     let (mut lab, _) = with_service();
     lab.ask(None);
-    assert!(lab.answer(&[ok(0)]).is_empty());
+    let sent = lab.answer(&[ok(0)]);
+    let settle = Lab::is_asked_to_settle(&sent);
+    lab.settles(settle, None);
     assert!(matches!(lab.progress.last(), Some(Progress::Ended { error: None })));
 }

@@ -179,9 +179,12 @@ impl Narrator {
                 self.line(Paint::Red, "failed", &told)?;
             }
             (None, Some(first)) => {
+                let scope = match &first.task {
+                    Some(task) => format!("task {task}"),
+                    None => format!("agent {}", first.agent),
+                };
                 let told = format!(
-                    "{not_so}; see `fluke get drift`, and `fluke reconcile task {}` puts it right",
-                    first.task
+                    "{not_so}; see `fluke get drift`, and `fluke reconcile {scope}` puts it right"
                 );
                 self.line(Paint::Yellow, "drifted", &told)?;
             }

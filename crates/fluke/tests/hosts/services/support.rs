@@ -1,5 +1,7 @@
 //! Images that hosts have, services made of them, and what a host says of its containers.
 
+use fluke_model::api::{ReconcileAccepted, ReconcileProgress};
+
 use crate::hosts::support::{Bed, Host};
 
 /// A web server's image on the host, `localhost/web:TAG`, that answers every request with TAG.
@@ -76,4 +78,15 @@ pub fn is_asked_for(bed: &Bed) {
     let by_hand = r#"{"scope":"agent","name":"app-1","by":"a story"}"#;
     let (status, said) = bed.server().post("/api/v1/reconcile", by_hand).expect("an answer");
     assert_eq!(status, 202, "{said}");
+}
+
+/// Somebody asks for this to be put right, and waits until it is.
+pub fn asks(bed: &Bed, what: &str) {
+    let (status, said) = bed.server().post("/api/v1/reconcile", what).expect("an answer");
+    assert_eq!(status, 202, "{said}");
+    let asked: ReconcileAccepted = serde_json::from_str(&said).expect("as the API says");
+    let path = format!("/api/v1/reconcile/{}", asked.id);
+    let progress = || bed.server().get::<ReconcileProgress>(&path).expect("it is followed");
+    bed.until(&format!("{what} is done"), |_| progress().done);
+    assert!(!progress().failed, "{:?}", progress());
 }

@@ -1,5 +1,7 @@
 //! Any sequence of snapshots, crashes and deaths, played against a Podman of the mind.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -201,10 +203,12 @@ impl World {
     }
 
     fn health_is_asked(&mut self) {
-        let by_id: BTreeMap<_, _> =
-            (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect();
+        // Names are hashes: made once, however often anybody is asked.
+        static BY_ID: LazyLock<BTreeMap<DeploymentId, Deployment>> = LazyLock::new(|| {
+            (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect()
+        });
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
-            let Some(of) = it.origin.deployment.and_then(|id| by_id.get(&id)) else { continue };
+            let Some(of) = it.origin.deployment.and_then(|id| BY_ID.get(&id)) else { continue };
             let is_ill = self.ill.contains(&of.spec.image);
             it.silent_at = it.silent_at.filter(|_| is_ill && of.spec.health.is_none());
             it.health = match &of.spec.health {
@@ -269,8 +273,10 @@ proptest! {
             world.happens(night);
             let theirs = world.host.containers.iter().find(|it| it.id == "theirs");
             prop_assert_eq!(theirs, Some(&somebody_elses("theirs")));
+            says_what_it_is_about_to_change(&world)?;
         }
         world.calms_down();
+        prop_assert_eq!(world.host.drift(), [""; 0]);
         let mut is: Vec<_> = world
             .ours()
             .map(|at| &world.host.containers[at])
@@ -371,4 +377,31 @@ fn answers(world: &World) -> bool {
 
 fn serves(world: &World) -> bool {
     world.host.plan().reports.iter().any(|report| report.serves)
+}
+
+/// Nothing of what is wanted is changed, or waits, that was not told to have drifted.
+fn says_what_it_is_about_to_change(world: &World) -> Result<(), TestCaseError> {
+    let plan = world.host.plan();
+    let has_drifted = |service: &ServiceName| {
+        let told = |it: &&DeploymentReport| it.phase != Phase::Retiring && it.service == *service;
+        plan.reports.iter().find(told).is_some_and(|it| it.verdict != Verdict::Satisfied)
+    };
+    let is_wanted =
+        |service: &&ServiceName| world.host.wanted.iter().any(|wanted| wanted.service == **service);
+    for change in plan.changes.iter().filter(|it| !place::ends_a_succession(it)) {
+        let service = match change {
+            Change::MakeNetwork { .. } => continue,
+            Change::Deploy { deployment, .. } => Some(&deployment.service),
+            Change::Remove { origin, .. }
+            | Change::Stop { origin, .. }
+            | Change::Start { origin, .. } => origin.service.as_ref(),
+        };
+        if let Some(service) = service.filter(is_wanted) {
+            prop_assert!(has_drifted(service), "{change:?} comes as a surprise");
+        }
+    }
+    for report in plan.reports.iter().filter(|it| it.phase != Phase::Retiring) {
+        prop_assert!(report.phase == Phase::Running || report.verdict != Verdict::Satisfied);
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{hash, instruction, path, text, trigger, word};
+use super::{hash, instruction, path, text, trigger, verdict, word};
 
 const WORD: &str = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?";
 
@@ -109,8 +109,8 @@ fn report() -> impl Strategy<Value = DeploymentReport> {
         [Health::None, Health::Starting, Health::Healthy, Health::Unhealthy];
     let what = (id(), service(), replica(), select(&PHASES[..]), select(&HEALTHS[..]));
     let texts = (word(), option::of(word()), option::of(word()), option::of(text()));
-    (what, texts, option::of(address()), any::<bool>()).prop_map(
-        |((id, service, replica, phase, health), texts, address, serves)| {
+    (what, texts, option::of(address()), any::<bool>(), verdict()).prop_map(
+        |((id, service, replica, phase, health), texts, address, serves, verdict)| {
             let (image, digest, container, note) = texts;
             DeploymentReport {
                 id,
@@ -124,6 +124,7 @@ fn report() -> impl Strategy<Value = DeploymentReport> {
                 address,
                 serves,
                 note,
+                verdict,
             }
         },
     )
