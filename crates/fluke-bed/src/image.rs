@@ -11,7 +11,11 @@ use crate::places::{self, FileError, Lock, doing};
 use crate::site::PODMAN;
 
 const RECIPE: &str = include_str!("../image/recipe.sh");
+/// Where a release needs more.
+const MORE: &[(&str, &str)] = &[("trixie", include_str!("../image/trixie.sh"))];
 const REPOSITORY: &str = "localhost/fluke-bed";
+/// The release of Debian that hosts have, where it is not this machine's.
+const SUITE: &str = "FLUKE_BED_SUITE";
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -20,10 +24,10 @@ pub enum ImageError {
     #[error("the image of the bed's hosts is not built; run `cargo bed image` as root")]
     Missing,
     /// apt does not say where Debian comes from.
-    #[error("apt knows no mirror of {suite}; is there a sources.list?")]
+    #[error("apt knows no mirror of {own}, this machine's release; is there a sources.list?")]
     NoMirror {
         /// This machine's release.
-        suite: String,
+        own: String,
     },
     /// The recipe failed.
     #[error("the image could not be built; {} tells why: {end}", .log.display())]
@@ -43,8 +47,15 @@ pub enum ImageError {
 
 /// The image's name; another recipe has another.
 pub fn name() -> String {
-    let recipe = Hash256::of(format!("{}\n{RECIPE}", suite()).as_bytes());
-    format!("{REPOSITORY}:{}", &recipe.to_string()[..12])
+    let suite = suite();
+    let hash = Hash256::of(format!("{suite}\n{}", recipe(&suite)).as_bytes());
+    format!("{REPOSITORY}:{}", &hash.to_string()[..12])
+}
+
+/// What is done for a release.
+fn recipe(suite: &str) -> String {
+    let more = MORE.iter().find(|(of, _)| *of == suite);
+    format!("{RECIPE}{}", more.map_or("", |(_, script)| script))
 }
 
 /// Builds the image unless it is there; a second process waits for the first.
@@ -98,11 +109,11 @@ fn build(name: &str) -> Result<(), ImageError> {
     let mirror = sources.split_whitespace().nth(1).unwrap_or_default();
     let output = std::fs::File::create(&log).map_err(doing("write", &log))?;
     let errors = output.try_clone().map_err(doing("write", &log))?;
-    let recipe = cache.join("recipe.sh");
-    std::fs::write(&recipe, RECIPE).map_err(doing("write", &recipe))?;
+    let (suite, script) = (suite(), cache.join("recipe.sh"));
+    std::fs::write(&script, recipe(&suite)).map_err(doing("write", &script))?;
     let status = Command::new("bash")
-        .args([recipe.as_os_str(), root.0.as_os_str(), cache.as_os_str()])
-        .args([&suite(), mirror, &sources])
+        .args([script.as_os_str(), root.0.as_os_str(), cache.as_os_str()])
+        .args([&suite, mirror, &sources])
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
@@ -127,33 +138,40 @@ fn import(root: &Path, name: &str) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// This machine's release: what is built here runs there.
+/// The release that hosts have: the one that is asked for, or this machine's. What is built here
+/// runs there; on an older one it may not.
 fn suite() -> String {
+    let asked = std::env::var(SUITE).ok().filter(|suite| !suite.is_empty());
+    asked.unwrap_or_else(own_suite)
+}
+
+/// This machine's release.
+fn own_suite() -> String {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     name.unwrap_or("unknown").trim_matches('"').to_string()
 }
 
-/// apt's own lines for this release, wherever this machine gets it from.
+/// apt's lines for the hosts' release, from wherever this machine gets its own.
 fn sources() -> Result<String, ImageError> {
-    let suite = suite();
+    let own = own_suite();
     let format = "$(CREATED_BY) $(SITE) $(RELEASE) $(COMPONENT)";
     let targets = command::run("apt-get", &["indextargets", "--format", format])?;
-    let sources = choose_sources(&targets, &suite);
-    if sources.is_empty() { Err(ImageError::NoMirror { suite }) } else { Ok(sources) }
+    let sources = choose_sources(&targets, &own, &suite());
+    if sources.is_empty() { Err(ImageError::NoMirror { own }) } else { Ok(sources) }
 }
 
-/// The distribution's own parts, the release itself first; nothing of third parties.
-fn choose_sources(targets: &str, suite: &str) -> String {
-    let parts = [suite.to_string(), format!("{suite}-updates"), format!("{suite}-security")];
+/// The distribution's own parts, the release itself first; nothing of third parties. Another
+/// release is at the same places, under its own name.
+fn choose_sources(targets: &str, own: &str, suite: &str) -> String {
     let mut lines = Vec::new();
-    for part in &parts {
+    for part in ["", "-updates", "-security"] {
         for target in targets.lines() {
             let words: Vec<_> = target.split_whitespace().collect();
             if let ["Packages", site, release, component @ ("main" | "universe")] = words[..]
-                && release == part
+                && release.strip_prefix(own) == Some(part)
             {
-                lines.push(format!("deb {site} {release} {component}"));
+                lines.push(format!("deb {site} {suite}{part} {component}"));
             }
         }
     }
@@ -187,19 +205,30 @@ impl Drop for InMemory {
 mod tests {
     use super::choose_sources;
 
+    const TARGETS: &str = "Packages http://a.example/debian-security bookworm-security main\n\
+                           Packages http://b.example/other bookworm stable\n\
+                           Packages http://a.example/debian bookworm main\n\
+                           DEP-11 http://a.example/debian bookworm main\n\
+                           Packages http://a.example/debian bookworm main\n\
+                           Packages http://a.example/debian bookworm contrib\n\
+                           Packages http://c.example/pgdg bookworm-pgdg main\n";
+
     #[test]
     fn only_the_distribution_itself_is_a_source_and_the_release_comes_first() {
-        let targets = "Packages http://a.example/debian-security bookworm-security main\n\
-                       Packages http://b.example/other bookworm stable\n\
-                       Packages http://a.example/debian bookworm main\n\
-                       DEP-11 http://a.example/debian bookworm main\n\
-                       Packages http://a.example/debian bookworm main\n\
-                       Packages http://a.example/debian bookworm contrib\n\
-                       Packages http://c.example/pgdg bookworm-pgdg main\n";
         assert_eq!(
-            choose_sources(targets, "bookworm"),
+            choose_sources(TARGETS, "bookworm", "bookworm"),
             "deb http://a.example/debian bookworm main\n\
              deb http://a.example/debian-security bookworm-security main"
         );
+    }
+
+    #[test]
+    fn another_release_is_where_this_machine_s_own_is() {
+        assert_eq!(
+            choose_sources(TARGETS, "bookworm", "trixie"),
+            "deb http://a.example/debian trixie main\n\
+             deb http://a.example/debian-security trixie-security main"
+        );
+        assert_eq!(choose_sources(TARGETS, "bullseye", "trixie"), "");
     }
 }
