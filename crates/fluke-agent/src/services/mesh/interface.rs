@@ -136,12 +136,13 @@ impl Interface {
         Ok(found)
     }
 
-    /// Whether iptables keeps out what comes to our containers.
+    /// Whether iptables keeps the mesh and our containers apart.
     fn is_shut(&self, own: Net) -> io::Result<bool> {
         match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain()) {
             Ok((_, body)) if nftables::is_closed(&body) => {
-                let opening = nftables::opening(&self.name, own);
-                Ok(!self.openings()?.iter().any(|rule| rule.comment == opening))
+                let found = self.openings()?;
+                let is_there = |wanted| found.iter().any(|rule| rule.comment == wanted);
+                Ok(!nftables::openings(&self.name, own).into_iter().all(is_there))
             }
             Ok(_) => Ok(false),
             Err(error) if is(&error, Errno::NOENT) => Ok(false),
@@ -157,7 +158,7 @@ impl Interface {
     /// The rules in iptables' chain that were made here.
     fn openings(&self) -> io::Result<Vec<nftables::Rule>> {
         let mut rules = rules(nftables::get_their_rules())?;
-        let beginning = nftables::openings(&self.name);
+        let beginning = nftables::opening(&self.name);
         rules.retain(|rule| rule.comment.starts_with(&beginning));
         Ok(rules)
     }

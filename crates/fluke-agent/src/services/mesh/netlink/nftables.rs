@@ -1,4 +1,4 @@
-//! A table of nftables that is ours alone, and one rule in a chain of others.
+//! A table of nftables that is ours alone, and two rules in a chain of others.
 //!
 //! ```text
 //! table ip fluke-mesh {
@@ -15,8 +15,9 @@
 //! is for this host and its containers: it is nobody's way into the networks behind.
 //!
 //! Who lets nothing pass cannot be overruled from a table of our own. Docker and ufw close the chain
-//! `FORWARD` of iptables; where it is closed, it gets a rule, in the form in which iptables itself
-//! would have it.
+//! `FORWARD` of iptables; where it is closed, it gets a rule for each way, in the form in which
+//! iptables itself would have it. Netavark's own rules there let pass what containers send only until
+//! Podman 5: since then, they are in a table of its own, too.
 
 use super::message::{APPEND, Attributes, CREATE, Message, attributes, text};
 use crate::services::mesh::net::Net;
@@ -107,19 +108,24 @@ pub fn remove() -> (Vec<u8>, usize) {
     (batch(&inner), inner.len())
 }
 
-/// The message that lets through to our containers what comes out of the mesh, before all other rules
-/// of iptables' chain, instead of the `old` ones; and how many are confirmed.
+/// The messages that let pass what comes out of the mesh to our containers, and what goes from them
+/// into it, before all other rules of iptables' chain, instead of the `old` ones; and how many are
+/// confirmed.
 pub fn open(interface: &str, own: Net, old: &[Rule]) -> (Vec<u8>, usize) {
-    let list = named(META_IN_NAME, interface).into_iter().chain(within(own, DESTINATION, EQUAL));
-    let counter = expression("counter", Attributes::new());
-    let rule = Attributes::new()
-        .text(RULE_TABLE, THEIRS.0)
-        .text(RULE_CHAIN, THEIRS.1)
-        .nest(RULE_EXPRESSIONS, together(list.chain([counter, verdict(ACCEPT)])))
-        .put(RULE_USERDATA, &userdata(&opening(interface, own)));
-    let mut inner: Vec<Message> = old.iter().map(delete).collect();
+    let ways = [(META_IN_NAME, DESTINATION), (META_OUT_NAME, SOURCE)];
+    let rule = |((name, address), comment): (_, String)| {
+        let list = named(name, interface).into_iter().chain(within(own, address, EQUAL));
+        let counter = expression("counter", Attributes::new());
+        Attributes::new()
+            .text(RULE_TABLE, THEIRS.0)
+            .text(RULE_CHAIN, THEIRS.1)
+            .nest(RULE_EXPRESSIONS, together(list.chain([counter, verdict(ACCEPT)])))
+            .put(RULE_USERDATA, &userdata(&comment))
+    };
+    let rules = ways.into_iter().zip(openings(interface, own)).map(rule);
     // Not behind those that are there.
-    inner.push(Message::new(NEW_RULE, CREATE, &IPV4).with(rule));
+    let made = rules.map(|rule| Message::new(NEW_RULE, CREATE, &IPV4).with(rule));
+    let inner: Vec<Message> = old.iter().map(delete).chain(made).collect();
     (batch(&inner), inner.len())
 }
 
@@ -129,14 +135,15 @@ pub fn close(old: &[Rule]) -> (Vec<u8>, usize) {
     (batch(&inner), inner.len())
 }
 
-/// The comment of the rule in iptables' chain.
-pub fn opening(interface: &str, own: Net) -> String {
-    format!("{}{own}", openings(interface))
+/// The comments of the rules in iptables' chain, one for each way.
+pub fn openings(interface: &str, own: Net) -> [String; 2] {
+    let beginning = opening(interface);
+    [format!("{beginning}to {own}"), format!("{beginning}from {own}")]
 }
 
 /// What the comments of all such rules begin with, whatever the subnet was then.
-pub fn openings(interface: &str) -> String {
-    format!("fluke: {interface} to ")
+pub fn opening(interface: &str) -> String {
+    format!("fluke: {interface} ")
 }
 
 /// Asks how iptables' chain ends.
