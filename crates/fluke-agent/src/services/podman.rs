@@ -145,16 +145,35 @@ impl Podman {
     /// Stops a container, or leaves it stopped: TERM, and KILL after `grace`.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<(), PodmanError> {
         let path = format!("containers/{id}/stop?timeout={}", grace.as_secs());
-        self.post(&format!("stop {id}"), &path, CHANGE + grace).await
+        let said = self.post(&format!("stop {id}"), &path, CHANGE + grace).await;
+        self.unless_done(said, id, |found| found.is_ok_and(|it| it.state.has_ended())).await
     }
 
     /// Removes a container, whatever it does; never its volumes. It may be gone already.
     pub async fn remove(&self, id: &str) -> Result<(), PodmanError> {
         let path = format!("containers/{id}?force=true&v=false&timeout=0");
         let what = format!("remove {id}");
-        match self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
+        let said = self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await.map(drop);
+        self.unless_done(said, id, |found| found.is_err_and(|error| error.is_not_found())).await
+    }
+
+    /// A no counts unless it was done all the same: Podman 5 says one as well when it did what it was
+    /// asked for and could not tidy up after it, as where somebody removed the container's network.
+    async fn unless_done(
+        &self,
+        said: Result<(), PodmanError>,
+        id: &str,
+        is_done: impl FnOnce(Result<Details, PodmanError>) -> bool,
+    ) -> Result<(), PodmanError> {
+        match said {
+            Err(no @ PodmanError::Refused { .. }) => match is_done(self.inspect(id).await) {
+                true => {
+                    tracing::debug!(%no, "it is done all the same");
+                    Ok(())
+                }
+                false => Err(no),
+            },
+            said => said,
         }
     }
 

@@ -354,6 +354,26 @@ fn a_bridge_or_a_network_that_somebody_removed_is_put_back() {
     });
 }
 
+/// Podman 5 says no where it cannot tidy up after what it did.
+#[test]
+fn containers_end_and_go_also_when_their_network_went_before_them() {
+    tell("containers_end_and_go_also_when_their_network_went_before_them", async |stage| {
+        let ids = stage.wants([service("one", spec(RUNS)), service("two", spec(RUNS))]);
+        for id in ids {
+            stage.until_serves(id).await;
+        }
+        stage.crash();
+        stage.forget_network();
+        stage::ip("link delete fluke-br0");
+        let [one, two] = stage.containers().await.try_into().expect("two of them");
+        stage.podman.stop(&one.id, Duration::ZERO).await.expect("stopped");
+        stage.podman.remove(&two.id).await.expect("removed");
+        let left = stage.containers().await;
+        assert_eq!(left.len(), 1);
+        assert_eq!((&left[0].id, &*left[0].state), (&one.id, "exited"));
+    });
+}
+
 #[test]
 fn another_subnet_moves_everything() {
     tell("another_subnet_moves_everything", async |stage| {

@@ -21,6 +21,7 @@ fn listed() -> Value {
 fn details() -> Value {
     json!({
         "Image": "868a3ed6", "ImageName": "localhost/box:1", "ImageDigest": "sha256:3959",
+        "State": { "Status": "running", "Running": true },
         "Config": { "Env": ["LOG=info", "PATH=/bin", "container=podman"], "Cmd": ["sleep", "infinity"] },
         "HostConfig": { "Memory": 67_108_864, "CpuQuota": 50_000, "CpuPeriod": 100_000 },
         "NetworkSettings": { "Networks": { "fluke": { "IPAddress": "10.200.7.5" } } },

@@ -49,6 +49,8 @@ pub struct Details {
     /// Of the image.
     #[serde(default)]
     pub image_digest: Option<String>,
+    /// Whether it runs.
+    pub state: Condition,
     /// What was asked for.
     pub config: Config,
     /// What it may use.
@@ -58,6 +60,21 @@ pub struct Details {
     /// What is mounted.
     #[serde(default)]
     pub mounts: Vec<Mount>,
+}
+
+/// Whether a container runs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Condition {
+    /// As in the list.
+    pub status: String,
+}
+
+impl Condition {
+    /// Whether it ran, and does no more.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "exited" | "stopped")
+    }
 }
 
 /// What was asked for.

@@ -1,3 +1,5 @@
+mod versions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,7 +105,7 @@ fn forgetful_podman(socket: &Path) -> Arc<AtomicUsize> {
         while let Ok((mut stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(async move {
-                if heard(&mut stream).await {
+                if heard(&mut stream).await.is_some() {
                     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]";
                     stream.write_all(answer).await.expect("an answer");
                     heard(&mut stream).await;
@@ -114,16 +116,16 @@ fn forgetful_podman(socket: &Path) -> Arc<AtomicUsize> {
     connections
 }
 
-/// Whether there was a request, whose head is read.
-async fn heard(stream: &mut tokio::net::UnixStream) -> bool {
+/// The first line of a request whose head is read, if there was one.
+async fn heard(stream: &mut tokio::net::UnixStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         match stream.read_buf(&mut head).await {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return None,
             Ok(_) => {}
         }
     }
-    true
+    String::from_utf8_lossy(&head).lines().next().map(str::to_owned)
 }
 
 #[tokio::test]
