@@ -13,6 +13,7 @@ pub mod bridge;
 pub mod inbox;
 pub mod kept;
 mod lane;
+pub mod leaving;
 pub mod mesh;
 pub mod names;
 pub mod observe;
@@ -157,6 +158,7 @@ impl Services {
             .inspect_err(|error| tracing::error!(%error, "services are not looked after"))
             .ok()?;
         let folder = Folder::within(state_dir);
+        let proxy = folder.proxy();
         let inbox = Arc::new(Inbox::new(held, folder.tables()));
         let (out, said) = mpsc::channel(QUEUE);
         let lane = Lane::new(Start {
@@ -172,7 +174,13 @@ impl Services {
         });
         let task = tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            lane.run().await;
+            match node_type {
+                NodeType::Proxy => lane.run().await,
+                // It may have been a proxy before.
+                NodeType::Worker => {
+                    tokio::join!(lane.run(), routes::end_what_is_left(&proxy));
+                }
+            }
         });
         Some(Self { inbox, said, task })
     }

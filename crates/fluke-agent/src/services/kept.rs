@@ -28,6 +28,11 @@ impl Folder {
         self.dir.join("names.json")
     }
 
+    /// Where Traefik has all that it reads and writes.
+    pub fn proxy(&self) -> PathBuf {
+        self.dir.join("traefik")
+    }
+
     /// Where a part may keep what is its own.
     pub fn path(&self) -> &Path {
         &self.dir

@@ -67,8 +67,6 @@ pub const RULES: &str = nftables::TABLE;
 /// The program for hosts whose kernel has no WireGuard.
 pub const PROGRAM: &str = "wireguard-go";
 
-/// Where such programs have their sockets.
-const SOCKETS: &str = "/var/run/wireguard";
 /// For all changes of one apply together.
 const LIMIT: Duration = Duration::from_secs(60);
 /// What one apply reports of what went wrong.
@@ -168,6 +166,16 @@ pub enum MeshError {
     },
 }
 
+/// Leaves the mesh: no interface, no rules. The key stays.
+pub async fn leave(interface: &str) -> Result<(), MeshError> {
+    Interface::called(interface).remove().await
+}
+
+/// Whether there is anything to leave, as far as whoever asks may see.
+pub fn is_left(interface: &str) -> bool {
+    Interface::called(interface).is_there()
+}
+
 /// This host's end of the mesh. The interface outlives it.
 #[derive(Debug)]
 pub struct Mesh {
@@ -186,10 +194,9 @@ impl Mesh {
         let key = PrivateKey::load_or_make(&setup.key)?;
         let events = Events::open().map_err(MeshError::Deaf)?;
         let interface = Interface {
-            name: setup.interface.clone(),
             program: setup.program.clone(),
             keeper: setup.keeper,
-            sockets: SOCKETS.into(),
+            ..Interface::called(&setup.interface)
         };
         let (attempts, began) = (Attempts::default(), Instant::now());
         let effect = Peers::default().hash();
@@ -244,12 +251,6 @@ impl Mesh {
             tracing::error!(%error, "changes to interfaces are not heard of any more");
             std::future::pending().await
         }
-    }
-
-    /// Leaves the mesh: no interface, no rules. The key stays.
-    pub async fn leave(&mut self) -> Result<(), MeshError> {
-        self.attempts = Attempts::default();
-        self.interface.remove().await
     }
 
     async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {

@@ -45,7 +45,7 @@ pub fn container(
     Container {
         id: listed.id.clone(),
         name: listed.names.first().unwrap_or(&listed.id).clone(),
-        is_ours: labels.keys().any(|key| key.starts_with(OURS)),
+        is_ours: is_ours(listed),
         origin,
         state: state(&listed.state),
         health: health(&listed.status),
@@ -59,6 +59,11 @@ pub fn container(
         silent_at: None,
         in_network: listed.networks.iter().flatten().any(|name| name == network),
     }
+}
+
+/// Whether it carries any of our labels.
+pub fn is_ours(listed: &Listed) -> bool {
+    listed.labels.iter().flatten().any(|(key, _)| key.starts_with(OURS))
 }
 
 /// What one container is of that was made with other values of this host than there are now: of

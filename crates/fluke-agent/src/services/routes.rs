@@ -13,6 +13,7 @@ mod api;
 mod certificates;
 mod compile;
 mod config;
+mod ending;
 mod files;
 mod loaded;
 mod log;
@@ -32,9 +33,10 @@ use tokio::time::Instant;
 
 pub use api::ApiError;
 pub use compile::{Generation, LOCAL, REMOTE};
+pub use ending::{end, end_what_is_left};
 pub use settings::{API_PORT, Acme, Certificate, Network, Settings};
 pub use systemd::Systemd;
-pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit};
+pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, name};
 
 use api::Api;
 use certificates::Certificates;
@@ -142,11 +144,6 @@ impl<S: Supervisor> Proxy<S> {
         })
     }
 
-    /// The containers of this host have another network now.
-    pub fn set_local(&mut self, local: Network) {
-        self.settings.local = local;
-    }
-
     /// The hash of the routes that Traefik has loaded, as of the last look.
     pub fn in_effect(&self) -> Hash256 {
         self.in_effect
@@ -209,15 +206,6 @@ impl<S: Supervisor> Proxy<S> {
                 tracing::warn!(%error, "cannot begin another access log");
             }
         }
-    }
-
-    /// Ends Traefik: this host is a proxy no more.
-    pub async fn remove(&mut self) -> Result<(), RoutesError> {
-        for one in self.supervisor.running().await? {
-            self.supervisor.stop(&one.generation).await?;
-        }
-        self.in_effect = Routes::default().hash();
-        Ok(())
     }
 
     fn program(&self) -> Result<PathBuf, RoutesError> {

@@ -133,7 +133,7 @@ fn settings(config: &ServicesConfig, folder: &Folder, subnet: Subnet) -> routes:
         program: proxy.program,
         certificates: proxy.certificates,
         acme: proxy.acme,
-        ..routes::Settings::new(folder.path().join("traefik"), subnet)
+        ..routes::Settings::new(folder.proxy(), subnet)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::config;
 use crate::config::variables::Variables;
 use crate::failure::Failure;
 use crate::screen;
-use plan::{Action, Content, Plan, Wish};
+use plan::{Action, Content, Facts, Plan, Wish};
 use texts::Skeleton;
 
 /// The server's unit.
@@ -64,7 +64,8 @@ pub fn undo(args: &UninstallArgs) -> Result<(), Failure> {
         if !args.dry_run {
             facts::may_change()?;
         }
-        let facts = facts::look(args.part).await?;
+        let services = facts::services(args.part).await;
+        let facts = Facts { services, ..facts::look(args.part).await? };
         let plan = plan::uninstall(args.part, &facts, args.purge);
         match args.dry_run {
             true => show(&plan),

@@ -27,6 +27,8 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 const KERNEL: &str = "wireguard";
 /// What it calls an interface that a program serves.
 const PROGRAM: &str = "tun";
+/// Where such programs have their sockets.
+const SOCKETS: &str = "/var/run/wireguard";
 /// Interfaces that lead out only by another one, if at all.
 const VIRTUAL: [&str; 5] = ["bridge", "dummy", "macvlan", PROGRAM, KERNEL];
 
@@ -44,6 +46,22 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// The usual one, under a name.
+    pub fn called(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: super::PROGRAM.into(),
+            keeper: Keeper::here(),
+            sockets: SOCKETS.into(),
+        }
+    }
+
+    /// Whether there is one that serves WireGuard, or rules of ours.
+    pub fn is_there(&self) -> bool {
+        let has_link = self.link().ok().flatten().is_some_and(|link| is_wireguard(&link));
+        has_link || comments().is_ok_and(|rules| !rules.is_empty())
+    }
+
     /// All that can be seen of it, on a host with this subnet.
     pub async fn look(&self, own: Subnet) -> Result<Seen, MeshError> {
         let link = self.link().map_err(|source| self.unseen("the interface", source))?;
@@ -92,10 +110,11 @@ impl Interface {
         done.map_err(|source| MeshError::NotMade { source })
     }
 
-    /// Removes it, and the rules with it; what is not there is fine.
+    /// Removes it, and the rules with it; what is not there is fine, and what is somebody else's
+    /// stays.
     pub async fn remove(&self) -> Result<(), MeshError> {
         let removed = async {
-            if let Some(link) = self.link()? {
+            if let Some(link) = self.link()?.filter(is_wireguard) {
                 gone(Socket::open(Family::Route)?.change(route::delete_link(link.index)))?;
             }
             let (batch, confirmed) = nftables::remove();
@@ -253,6 +272,10 @@ impl Interface {
     fn unseen(&self, what: &'static str, source: io::Error) -> MeshError {
         MeshError::Unseen { interface: self.name.clone(), what, source }
     }
+}
+
+fn is_wireguard(link: &Link) -> bool {
+    [KERNEL, PROGRAM].contains(&link.kind.as_str())
 }
 
 /// The kernel's WireGuard, if it has one.

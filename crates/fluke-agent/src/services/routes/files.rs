@@ -36,14 +36,31 @@ pub fn write(folder: &Path, plan: &Plan) -> io::Result<()> {
 /// Removes what only processes of the past have read.
 pub fn forget_all_but(folder: &Path, generation: &Generation) -> io::Result<()> {
     let current = fixed_path(folder, generation);
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("traefik-") && path != current {
-            remove(&path)?;
-        }
+    fixed(folder)?.iter().filter(|path| **path != current).try_for_each(|path| remove(path))
+}
+
+/// Removes all that any process was told.
+pub fn forget_all(folder: &Path) -> io::Result<()> {
+    match remove(&dynamic_folder(folder)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    Ok(())
+    // Last, as they tell that there is something to remove.
+    fixed(folder)?.iter().try_for_each(|path| remove(path))
+}
+
+/// Whether a process was told anything.
+pub fn has_any(folder: &Path) -> bool {
+    fixed(folder).is_ok_and(|found| !found.is_empty())
+}
+
+/// The static configuration of every process that there was.
+fn fixed(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_fixed = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("traefik-")
+    };
+    Ok(entries(folder)?.into_iter().filter(is_fixed).collect())
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -56,18 +73,16 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// What Traefik would read beside the routes. A file that is about to replace the routes has a name
 /// that Traefik does not read.
 fn strangers(dynamic: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(dynamic) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.file_name().is_some_and(|name| name != ROUTES) {
-            found.push(path);
-        }
+    let is_strange = |path: &PathBuf| path.file_name().is_some_and(|name| name != ROUTES);
+    Ok(entries(dynamic)?.into_iter().filter(is_strange).collect())
+}
+
+/// What is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| entry.map(|entry| entry.path())).collect(),
     }
-    Ok(found)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use fluke_agent::services::leaving;
 use nix::unistd::{Group, User};
 
 use super::plan::{Action, Content};
@@ -38,6 +39,11 @@ pub async fn perform(action: &Action) -> Result<(), Failure> {
         }
         Action::DeleteUser(name) => return run("userdel", &[name]).await,
         Action::Systemctl(arguments) => return run("systemctl", arguments).await,
+        Action::EndProxy(_, places) => return ended(action, leaving::end_proxy(places).await),
+        Action::LeaveMesh => return ended(action, leaving::leave_mesh().await),
+        Action::RemoveNetwork(places) => {
+            return ended(action, leaving::remove_network(places).await);
+        }
         Action::Remove(path) => gone(std::fs::remove_file(path)),
         Action::RemoveTree(path) => gone(std::fs::remove_dir_all(path)),
         Action::RemoveEmpty(path) => match std::fs::remove_dir(path) {
@@ -45,6 +51,10 @@ pub async fn perform(action: &Action) -> Result<(), Failure> {
             removed => gone(removed),
         },
     };
+    done.map_err(|error| Failure::new(format!("could not {action}")).because(&error))
+}
+
+fn ended<E: std::error::Error>(action: &Action, done: Result<(), E>) -> Result<(), Failure> {
     done.map_err(|error| Failure::new(format!("could not {action}")).because(&error))
 }
 

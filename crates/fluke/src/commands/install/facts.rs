@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use fluke_agent::services::leaving::{Places, Remains};
 use nix::unistd::{Uid, User};
 
 use super::places::{FOLDER, PROGRAM, USER};
@@ -11,6 +12,7 @@ use super::record::Record;
 use crate::cli::Part;
 use crate::commands::agent::Identity;
 use crate::commands::update::{main_process, swap};
+use crate::config::variables::Variables;
 use crate::failure::Failure;
 use crate::program::Program;
 
@@ -55,8 +57,31 @@ pub async fn look(part: Part) -> Result<Facts, Failure> {
         runs_old_program: runs.is_some() && runs != Identity::of(program),
         record: record(part)?,
         other: record(part.other())?,
+        services: None,
         running,
     })
+}
+
+/// Looks for what services have on this host.
+pub async fn services(part: Part) -> Option<(Remains, Places)> {
+    if part != Part::Agent {
+        return None;
+    }
+    let places = places(part);
+    Some((Remains::look(&places).await, places))
+}
+
+/// Where the agent has what, as its config says; one that cannot be read is not in the way.
+fn places(part: Part) -> Places {
+    let variables = Variables::load(Some(&part.variables())).ok();
+    let variable = |name: &str| variables.as_ref().and_then(|known| known.get(name));
+    let text = crate::config::load(&part.config()).ok();
+    let file = text.and_then(|text| crate::config::read_agent("agent.hcl", &text, &variable).ok());
+    let file = file.unwrap_or_default();
+    Places {
+        state_dir: file.state_dir.unwrap_or_else(|| part.state()),
+        socket: file.containers.socket,
+    }
 }
 
 fn is_same(running: &Path, program: &Path) -> bool {

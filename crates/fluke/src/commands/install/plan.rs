@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use fluke_agent::services::leaving::{INTERFACE, NETWORK, Places, RULES, Remains};
 use fluke_model::id::Hash256;
 use fluke_model::secret::Secret;
 
@@ -59,6 +60,8 @@ pub struct Facts {
     pub record: Record,
     /// The same of the other part.
     pub other: Record,
+    /// What services have on this host that would outlive its agent, and where.
+    pub services: Option<(Remains, Places)>,
 }
 
 /// One thing to do.
@@ -93,6 +96,12 @@ pub enum Action {
     RemoveEmpty(PathBuf),
     /// Removes a user.
     DeleteUser(String),
+    /// Has these units of Traefik end, and removes what they were told.
+    EndProxy(Vec<String>, Places),
+    /// Takes this host out of the mesh.
+    LeaveMesh,
+    /// Removes the network of containers, in which nothing is.
+    RemoveNetwork(Places),
 }
 
 /// What is written to a file.
@@ -120,6 +129,11 @@ impl fmt::Display for Action {
             Self::Remove(path) | Self::RemoveTree(path) => write!(f, "remove {}", path.display()),
             Self::RemoveEmpty(path) => write!(f, "remove {} if it is empty", path.display()),
             Self::DeleteUser(name) => write!(f, "delete the system user {name}"),
+            Self::EndProxy(units, _) => write!(f, "end Traefik ({})", units.join(", ")),
+            Self::LeaveMesh => {
+                write!(f, "leave the mesh: remove {INTERFACE} and the nftables table {RULES}")
+            }
+            Self::RemoveNetwork(_) => write!(f, "remove the network {NETWORK} from Podman"),
         }
     }
 }
@@ -349,8 +363,11 @@ impl Making<'_> {
 pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
     let Facts { record, other, .. } = facts;
     let mut plan = Plan::default();
+    let ends = record.made.iter().any(|made| matches!(made, Made::Unit { .. }));
+    let services = facts.services.as_ref().filter(|_| ends || !facts.is_active);
+    let mut leaving = services.map(|(remains, places)| leave(remains, places)).unwrap_or_default();
     if record.made.is_empty() {
-        return plan;
+        return leaving;
     }
     let (mut kept, mut units) = (Record::default(), Vec::new());
     let (mut late, mut user) = (Vec::new(), None);
@@ -383,6 +400,8 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
         }
     }
     plan.actions.append(&mut units);
+    // Nobody puts it back any more.
+    plan.actions.append(&mut leaving.actions);
     plan.actions.append(&mut late);
     // Nothing is his any more.
     plan.actions.extend(user);
@@ -398,6 +417,36 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
             plan.actions.push(Action::Remember(part.record(), kept.clone()));
         }
         plan.notes.extend(kept.made.iter().filter_map(stays));
+    }
+    plan.notes.append(&mut leaving.notes);
+    plan
+}
+
+/// What has to go of services; what people have to decide about is said.
+fn leave(remains: &Remains, places: &Places) -> Plan {
+    let Remains { proxies, mesh, empty_network, containers, volumes } = remains;
+    let mut plan = Plan::default();
+    if !proxies.is_empty() {
+        plan.actions.push(Action::EndProxy(proxies.clone(), places.clone()));
+    }
+    if *mesh {
+        plan.actions.push(Action::LeaveMesh);
+    }
+    if *empty_network {
+        plan.actions.push(Action::RemoveNetwork(places.clone()));
+    }
+    if !containers.is_empty() {
+        plan.notes.push(format!(
+            "containers of services stay, and nobody starts them again; to remove them and their \
+             network: podman rm --force {} && podman network rm {NETWORK}",
+            containers.join(" "),
+        ));
+    }
+    if !volumes.is_empty() {
+        plan.notes.push(format!(
+            "volumes of services stay; to remove them and all that is in them: podman volume rm {}",
+            volumes.join(" "),
+        ));
     }
     plan
 }

@@ -1,19 +1,16 @@
 //! Containers find each other by name over the mesh, and the world finds them through a proxy.
 
-use std::path::{Path, PathBuf};
-
-use super::support::{address, answer, containers, has_image, running, runs_one, service};
+use super::support::{
+    HTTP, address, answer, containers, has_image, is_proxy, running, runs_one, service, shop,
+    traefik,
+};
 use crate::hosts::support::{Bed, Host, Join, bed};
-
-const HTTP: &str =
-    "port \"http\" {\n    container = 3000\n    domain    = \"shop.example.com\"\n  }";
 
 /// A proxy and two hosts that run `web`, of this image, each its own.
 fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
     bed.hosts(["edge-1", "app-1", "app-2"]);
     bed.brings(&traefik(), "traefik");
-    let more = "proxy {\n    program = \"/opt/fluke/traefik\"\n  }".into();
-    let proxy = Join { labels: "role=edge".into(), more, ..Join::default() };
+    let proxy = Join { labels: "role=edge".into(), ..is_proxy() };
     // It runs no containers, and needs no Podman.
     bed.host("edge-1").run(
         "systemctl disable --quiet --now podman.socket podman.service; rm /run/podman/podman.sock",
@@ -25,17 +22,6 @@ fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
         has_image(app, "2");
     }
     (edge, apps)
-}
-
-/// The proxy's program, which `scripts/test-tools` installs.
-fn traefik() -> PathBuf {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/traefik");
-    tools.canonicalize().expect("there is no traefik: run scripts/test-tools")
-}
-
-/// What the proxy answers for the shop.
-fn shop(edge: &Host) -> String {
-    answer(edge, "--header 'Host: shop.example.com' http://127.0.0.1/")
 }
 
 /// The addresses that a container on the host gets for a name.

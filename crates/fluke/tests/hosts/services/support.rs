@@ -1,8 +1,14 @@
 //! Images that hosts have, services made of them, and what a host says of its containers.
 
+use std::path::{Path, PathBuf};
+
 use fluke_model::api::{ReconcileAccepted, ReconcileProgress};
 
-use crate::hosts::support::{Bed, Host};
+use crate::hosts::support::{Bed, Host, Join};
+
+/// Requests for the shop.
+pub const HTTP: &str =
+    "port \"http\" {\n    container = 3000\n    domain    = \"shop.example.com\"\n  }";
 
 /// A web server's image on the host, `localhost/web:TAG`, that answers every request with TAG.
 pub fn has_image(host: &Host, tag: &str) {
@@ -89,4 +95,21 @@ pub fn asks(bed: &Bed, what: &str) {
     let progress = || bed.server().get::<ReconcileProgress>(&path).expect("it is followed");
     bed.until(&format!("{what} is done"), |_| progress().done);
     assert!(!progress().failed, "{:?}", progress());
+}
+
+/// The proxy's program, which `scripts/test-tools` installs.
+pub fn traefik() -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/bin/traefik");
+    tools.canonicalize().expect("there is no traefik: run scripts/test-tools")
+}
+
+/// What the proxy answers for the shop.
+pub fn shop(edge: &Host) -> String {
+    answer(edge, "--header 'Host: shop.example.com' http://127.0.0.1/")
+}
+
+/// An agent that takes requests.
+pub fn is_proxy() -> Join {
+    let more = "proxy {\n    program = \"/opt/fluke/traefik\"\n  }".into();
+    Join { more, ..Join::default() }
 }

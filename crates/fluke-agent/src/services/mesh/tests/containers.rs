@@ -142,7 +142,7 @@ fn a_chain_that_is_closed_is_opened_for_containers_and_for_nothing_else() {
         two.joins(&table);
         assert_eq!(two.drift(&table), None);
     }
-    two.does(|mesh| Box::pin(async { mesh.leave().await.expect("gone") }));
+    two.leaves();
     let rules = two.sh("iptables-save -t filter");
     assert!(!rules.contains(&two.interface), "{rules}");
 }

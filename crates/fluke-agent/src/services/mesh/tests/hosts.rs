@@ -12,7 +12,7 @@ use fluke_model::directory::{Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
 use nix::sched::{CloneFlags, unshare};
 
-use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup};
+use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup, is_left, leave};
 
 /// Nothing here takes so long, but on a machine that is busy with other things.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -88,6 +88,16 @@ impl Host {
         + 'static,
     ) -> T {
         self.place.does(work)
+    }
+
+    /// Has it leave the mesh.
+    pub fn leaves(&self) {
+        self.does(|mesh| Box::pin(async { leave(&mesh.setup.interface).await.expect("gone") }));
+    }
+
+    /// Whether anything of the mesh is there.
+    pub fn is_left(&self) -> bool {
+        self.does(|mesh| Box::pin(async { is_left(&mesh.setup.interface) }))
     }
 
     /// Runs a command on the host, which must succeed; what it says.

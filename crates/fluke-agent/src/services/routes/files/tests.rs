@@ -59,3 +59,21 @@ fn only_what_processes_of_the_past_have_read_is_forgotten() {
     assert!(folder.join("acme.json").exists() && folder.join("access.log").exists());
     assert!(!folder.join("traefik-0123456789ab.yaml").exists());
 }
+
+#[test]
+fn all_that_was_told_can_be_forgotten_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, plan) = (folder.path(), plan(folder.path()));
+    assert!(!has_any(folder) && !has_any(&folder.join("none")));
+    forget_all(&folder.join("none")).expect("there is nothing to remove");
+    write(folder, &plan).expect("room");
+    for kept in ["acme.json", "access.log"] {
+        std::fs::write(folder.join(kept), "kept").expect("room");
+    }
+    assert!(has_any(folder));
+    forget_all(folder).expect("removed");
+    assert!(!has_any(folder));
+    let mut left: Vec<_> = entries(folder).expect("readable");
+    left.sort();
+    assert_eq!(left, [folder.join("access.log"), folder.join("acme.json")]);
+}

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use fluke_model::directory::Routes;
 
-use super::super::Proxy;
+use super::super::{Proxy, Systemd, end};
 use super::stage::*;
 use crate::executor::systemd::BOOTED;
 
@@ -59,5 +59,13 @@ async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies()
         Some("Traefik does not run")
     );
     routes(&mut proxy, &plain).await;
-    proxy.remove().await.expect("stopped");
+    end(&mut Systemd::default(), folder.path()).await.expect("stopped");
+    let units = || systemctl(&["list-units", "--all", "--plain", "--no-legend", "fluke-proxy-*"]);
+    tokio::time::timeout(LONG, async {
+        while !units().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("it ends");
 }

@@ -17,6 +17,7 @@ fn nothing() -> Facts {
         runs_old_program: false,
         record: Record::default(),
         other: Record::default(),
+        services: None,
     }
 }
 
@@ -297,4 +298,43 @@ fn what_was_there_before_stays_and_what_both_parts_use_goes_with_the_last() {
     let agent_goes = lines(&agent_goes);
     assert!(agent_goes.contains(&"remove /usr/local/bin/fluke".to_string()), "{agent_goes:?}");
     assert!(agent_goes.contains(&"remove /etc/fluke if it is empty".to_string()));
+}
+
+#[test]
+fn an_agent_takes_proxy_mesh_and_network_along_and_says_what_people_have_to_decide() {
+    let installed = after(&nothing(), &planned(&agent(), &nothing()), Part::Agent);
+    let remains = Remains {
+        proxies: vec!["fluke-proxy-1.service".into()],
+        mesh: true,
+        empty_network: true,
+        containers: vec!["web-1".into(), "web-2".into()],
+        volumes: vec!["fluke.db.data".into()],
+    };
+    let places = Places { state_dir: "/var/lib/fluke".into(), socket: "/podman.sock".into() };
+    let services = Some((remains, places.clone()));
+    let facts = Facts { services: services.clone(), ..installed.clone() };
+    let plan = uninstall(Part::Agent, &facts, false);
+    let removed = lines(&plan);
+    assert_eq!(
+        removed[..6],
+        [
+            "systemctl disable --now fluke-agent.service",
+            "remove /etc/systemd/system/fluke-agent.service",
+            "systemctl daemon-reload",
+            "end Traefik (fluke-proxy-1.service)",
+            "leave the mesh: remove fluke0 and the nftables table fluke-mesh",
+            "remove the network fluke from Podman",
+        ]
+    );
+    let said = plan.notes.join("\n");
+    assert!(said.contains("podman rm --force web-1 web-2 && podman network rm fluke"), "{said}");
+    assert!(said.contains("podman volume rm fluke.db.data"), "{said}");
+
+    // One that somebody else installed, and that runs, would put it all back.
+    let theirs = Facts { services: services.clone(), is_active: true, ..nothing() };
+    assert_eq!(uninstall(Part::Agent, &theirs, true), Plan::default());
+    let stopped = Facts { services, ..nothing() };
+    assert_eq!(lines(&uninstall(Part::Agent, &stopped, true)).len(), 3);
+    let clean = Facts { services: Some((Remains::default(), places)), ..nothing() };
+    assert_eq!(uninstall(Part::Agent, &clean, true), Plan::default());
 }
