@@ -224,7 +224,7 @@ async fn services_tell_what_is_wrong_first_and_change_without_a_reload() {
     let Some(page) = stage.operator("/services").await else { return };
     page.is_at("services").await;
     page.finds("heading", "4 services").await;
-    page.says("1 of 4 replicas serving, 2 failed").await;
+    page.says("2 of 4 replicas serving, 2 failed").await;
     page.says("replicas 0, 1 wait for a host").await;
     page.clicks("link", "web").await;
     page.is_at("service").await;
@@ -236,7 +236,7 @@ async fn services_tell_what_is_wrong_first_and_change_without_a_reload() {
     let web = stage.well("web", "app-03", [10, 200, 4, 2]).await;
     stage.runs("app-03", vec![web]).await;
     page.says("10.200.4.2:3000").await;
-    page.says("2 of 4 replicas serving, 1 failed").await;
+    page.says("3 of 4 replicas serving, 1 failed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
