@@ -49,7 +49,7 @@ use lives::Lives;
 use look::Known;
 use rounds::Rounds;
 use saying::{Said, Scribe};
-use state::Idle;
+use state::{Cause, Idle};
 use watch::Watch;
 
 /// The safety net: how long nothing may have happened before somebody looks.
@@ -212,10 +212,9 @@ impl Lane {
 
     async fn wake_up(&mut self, idle: Idle, wake: Wake) -> Idle {
         let news = self.hear();
+        let cause = self.cause(wake, news);
         if let (Wake::Section, _) | (Wake::Told, News::Tables) = (wake, news) {
-            self.settle_sections(None).await;
-            self.say_how_sections_are().await;
-            self.keep_tables();
+            self.look_after_sections(cause).await;
             return idle;
         }
         if wake == Wake::Safety {
@@ -235,11 +234,12 @@ impl Lane {
             if self.node_type == NodeType::Worker {
                 self.go_quiet();
             } else {
-                self.lead_to_others().await;
+                // A proxy needs no Podman: what it leads to is elsewhere.
+                self.look_after_sections(cause).await;
+                self.looked = Some(Instant::now());
             }
             return self.stay_quiet(idle).await;
         }
-        let cause = self.cause(wake, news);
         let idle = self.work_through(idle, desired, cause).await;
         self.keep_tables();
         match (self.is_concerned(), self.is_watchful()) {
@@ -275,12 +275,13 @@ impl Lane {
         self.doors = Doors::default();
     }
 
-    /// A proxy needs no Podman: what it leads to is elsewhere.
-    async fn lead_to_others(&mut self) {
-        self.settle_sections(None).await;
+    /// Names, routes and mesh, without a look at containers.
+    async fn look_after_sections(&mut self, cause: Cause) {
+        let held = self.desired.as_ref().map(|desired| desired.held.clone());
+        let account = held.map(|held| Account { cause, held });
+        self.settle_sections(account.as_ref()).await;
         self.say_how_sections_are().await;
         self.keep_tables();
-        self.looked = Some(Instant::now());
     }
 
     /// Says once that nothing is here, if somebody may think otherwise.
@@ -367,15 +368,16 @@ impl Lane {
         }
     }
 
-    /// Names, routes and mesh, where there is anything to serve.
+    /// Names, routes and mesh, where there is anything to serve. What is put right without an account
+    /// is not on record: only before this host was ever told what it should be.
     async fn settle_sections(&mut self, account: Option<&Account>) {
         if !self.is_concerned() {
             return;
         }
         let subnet = self.subnet();
         let Self { sections, config, node_type, folder, scribe, .. } = self;
-        let sections =
-            sections.get_or_insert_with(|| Sections::open(config, *node_type, folder, subnet));
+        let open = || Sections::open(config, *node_type, folder, subnet);
+        let sections = sections.get_or_insert_with(open);
         sections.settle(&self.inbox.tables(), account, scribe).await;
     }
 

@@ -77,7 +77,7 @@ pub enum Looked {
     Differs {
         /// How.
         drift: String,
-        /// Whether it never was so far: the table is new.
+        /// Whether it never was so far, nor was it tried: the table is new.
         is_news: bool,
     },
 }
@@ -90,6 +90,8 @@ pub struct Kept<S: Section> {
     settled: Option<Hash256>,
     problem: Option<String>,
     setbacks: Setbacks<Hash256>,
+    /// Whether it could not be put right, and was not well since.
+    has_failed: bool,
     /// Whether it is worth a look though the table is the same.
     in_doubt: bool,
 }
@@ -98,7 +100,7 @@ impl<S: Section> Kept<S> {
     /// One that nobody has looked at.
     pub fn new(section: S) -> Self {
         let setbacks = Setbacks::default();
-        Self { section, settled: None, problem: None, setbacks, in_doubt: true }
+        Self { section, settled: None, problem: None, setbacks, has_failed: false, in_doubt: true }
     }
 
     /// The thing itself.
@@ -126,14 +128,16 @@ impl<S: Section> Kept<S> {
     pub async fn look(&mut self, wanted: &Arc<S::Table>, now: Instant) -> Looked {
         let hash = wanted.hash();
         self.setbacks.retain(|of| *of == hash);
-        let is_news = self.settled != Some(hash);
-        if !self.setbacks.is_due(&hash, now) || !(is_news || self.in_doubt) {
+        let is_other = self.settled != Some(hash);
+        if !self.setbacks.is_due(&hash, now) || !(is_other || self.in_doubt) {
             return Looked::Fine;
         }
         self.in_doubt = false;
         match self.differs(wanted).await {
             Ok(None) => self.is_well(hash),
-            Ok(Some(drift)) => return Looked::Differs { drift, is_news },
+            Ok(Some(drift)) => {
+                return Looked::Differs { drift, is_news: is_other && !self.has_failed };
+            }
             // A check that could not tell is no reason to change anything.
             Err(why) => self.failed(hash, why, now),
         }
@@ -145,7 +149,10 @@ impl<S: Section> Kept<S> {
         let done = self.apply(wanted).await;
         match &done {
             Ok(()) => self.is_well(wanted.hash()),
-            Err(why) => self.failed(wanted.hash(), why.clone(), now),
+            Err(why) => {
+                self.failed(wanted.hash(), why.clone(), now);
+                self.has_failed = true;
+            }
         }
         done
     }
@@ -183,6 +190,7 @@ impl<S: Section> Kept<S> {
     fn is_well(&mut self, hash: Hash256) {
         self.settled = Some(hash);
         self.problem = None;
+        self.has_failed = false;
         self.setbacks.forget_all();
     }
 

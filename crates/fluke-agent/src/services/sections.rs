@@ -181,3 +181,6 @@ fn ended(failure: Option<String>, took: Duration) -> Fact {
         output: Output::from_text(failure.unwrap_or_default()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,8 @@ impl Lane {
             _ if self.session.is_none() => Trigger::Offline,
             (_, News::Snapshot) => Trigger::Commit,
             (_, News::Session) => Trigger::Connect,
-            (Wake::Event | Wake::Section, _) => Trigger::Watch,
+            // Of tables it is others that changed, and the server that saw it.
+            (Wake::Event | Wake::Section, _) | (Wake::Told, News::Tables) => Trigger::Watch,
             (Wake::Safety, _) => Trigger::Poll,
             (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
         };

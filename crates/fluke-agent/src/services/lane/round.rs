@@ -40,9 +40,9 @@ impl Lane {
         cause: Cause,
     ) -> Idle {
         let mut processing = idle.begin(desired.held.clone(), cause, Instant::now());
+        let account = account(&processing);
         let mut made = None;
         let leaving = loop {
-            let account = account(&processing);
             self.catch_up();
             let seen = self.look(&desired, &account).await;
             self.verify(made.take(), seen.as_ref(), &account).await;
@@ -69,7 +69,7 @@ impl Lane {
                 }
             }
         };
-        self.settle_sections(None).await;
+        self.settle_sections(Some(&account)).await;
         self.say_how_sections_are().await;
         leaving.reported()
     }

@@ -1,5 +1,8 @@
 //! Containers find each other by name over the mesh, and the world finds them through a proxy.
 
+use fluke_model::event::EventKind;
+use fluke_model::id::StepAddress;
+
 use super::support::{
     HTTP, address, answer, containers, has_image, is_proxy, running, runs_one, service, shop,
     traefik,
@@ -22,6 +25,13 @@ fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
         has_image(app, "2");
     }
     (edge, apps)
+}
+
+/// Whether a host has put this right, and said so.
+fn has_put_right(bed: &Bed, host: &str, part: &str) -> bool {
+    let ended = bed.events_of(host, EventKind::ApplyFinished);
+    let is_it = |step: &StepAddress| step.to_string() == part;
+    ended.iter().any(|event| event.step.as_ref().is_some_and(is_it))
 }
 
 /// The addresses that a container on the host gets for a name.
@@ -67,6 +77,10 @@ fn a_request_to_the_proxy_reaches_a_container_on_another_host_and_workers_have_n
     }
     edge.run("pkill -KILL traefik");
     bed.until("the shop answers again", |_| shop(&edge) == "1");
+    // What systemd does not start again, the agent does.
+    edge.try_run("systemctl stop 'fluke-proxy-*'");
+    bed.until("the shop answers once more", |_| shop(&edge) == "1");
+    bed.until("it is on record", |bed| has_put_right(bed, "edge-1", "routes.traefik"));
     apps[0].kill();
     bed.until("only the other one is led to", |_| (0..10).all(|_| shop(&edge) == "1"));
 }
@@ -155,6 +169,7 @@ fn an_interface_that_is_taken_down_or_away_is_put_back() {
         apps[0].run(how);
         bed.until(&format!("it answers again after `{how}`"), |_| answer(&apps[0], &other) == "1");
     }
+    bed.until("it is on record", |bed| has_put_right(bed, "app-1", "mesh.peers"));
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! What is on record of a part of the directory: drift, and what cannot be done; no news.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+
+use fluke_model::directory::Names;
+use fluke_model::id::{CommitId, Hash256, ServiceName};
+use fluke_model::policy::Trigger;
+use fluke_model::snapshot::Snapshot;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::services::lane::saying::FromLane;
+
+/// Something that a table is written on, and that anybody may wipe.
+#[derive(Debug, Clone, Default)]
+struct Slate(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    written: Option<Hash256>,
+    has_no_chalk: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no chalk")]
+struct NoChalk;
+
+impl Slate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody died")
+    }
+}
+
+impl Section for Slate {
+    type Table = Names;
+    type Error = NoChalk;
+
+    async fn check(&mut self, wanted: &Names) -> Result<Option<String>, NoChalk> {
+        let is_so = self.in_effect() == wanted.hash();
+        Ok((!is_so).then(|| "something else is written".into()))
+    }
+
+    async fn apply(&mut self, wanted: &Names) -> Result<(), NoChalk> {
+        let mut state = self.state();
+        if state.has_no_chalk {
+            return Err(NoChalk);
+        }
+        state.written = Some(wanted.hash());
+        Ok(())
+    }
+
+    fn in_effect(&self) -> Hash256 {
+        self.state().written.unwrap_or_else(|| Names::default().hash())
+    }
+
+    async fn changed(&mut self) {
+        std::future::pending().await
+    }
+}
+
+/// A slate that is kept, and what is on record of it.
+struct Stage {
+    slate: Slate,
+    kept: Kept<Slate>,
+    scribe: Scribe,
+    records: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stage {
+    /// One on which nothing was written.
+    fn new() -> Self {
+        let slate = Slate::default();
+        let (out, mut said) = mpsc::channel(1);
+        let records = Arc::<Mutex<Vec<String>>>::default();
+        let into = records.clone();
+        tokio::spawn(async move {
+            while let Some(FromLane::Record(note, written)) = said.recv().await {
+                let trigger = note.cause.trigger.as_str();
+                let fact = match note.fact {
+                    Fact::Began { reason } => format!("{trigger}: {reason}"),
+                    Fact::Ended { outcome, .. } => outcome.as_str().to_string(),
+                    Fact::PassedOver { .. } => "passed over".into(),
+                };
+                into.lock().expect("nobody died").push(fact);
+                let _ = written.send(());
+            }
+        });
+        let kept = Kept::new(slate.clone());
+        Self { slate, kept, scribe: Scribe(out), records }
+    }
+
+    /// Somebody looks, because something was seen to change.
+    async fn settles(&mut self, table: &Arc<Names>) -> Vec<String> {
+        let commit = CommitId::new("c1");
+        let held = Arc::new(Held { commit, snapshot: Arc::new(Snapshot::default()) });
+        let cause = Cause { instruction: None, trigger: Trigger::Watch };
+        let account = Account { cause, held };
+        self.kept.doubt();
+        settle(&mut self.kept, Some(table), "dns.records", Some(&account), &self.scribe).await;
+        std::mem::take(&mut self.records.lock().expect("nobody died"))
+    }
+}
+
+fn table(name: &str) -> Arc<Names> {
+    let name = ServiceName::new(name).expect("a name");
+    let mut names = Names::default();
+    names.0.insert(name, BTreeSet::new());
+    Arc::new(names)
+}
+
+const REPAIR: [&str; 2] = ["watch: something else is written", "success"];
+
+#[tokio::test]
+async fn what_the_server_says_anew_is_no_drift_and_what_somebody_did_is() {
+    let mut stage = Stage::new();
+    for name in ["web", "db"] {
+        assert_eq!(stage.settles(&table(name)).await, [""; 0], "{name} is news");
+    }
+    stage.slate.state().written = None;
+    assert_eq!(stage.settles(&table("db")).await, REPAIR);
+    assert_eq!(stage.settles(&table("db")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_on_record_and_so_is_that_it_was_done_at_last() {
+    let mut stage = Stage::new();
+    let web = table("web");
+    stage.slate.state().has_no_chalk = true;
+    assert_eq!(stage.settles(&web).await, ["watch: something else is written", "failure"]);
+    assert_eq!(stage.kept.report().problem.as_deref(), Some("there is no chalk"));
+    assert_eq!(stage.settles(&web).await, [""; 0], "it is left alone for a while");
+    stage.slate.state().has_no_chalk = false;
+    stage.kept.forgive();
+    assert_eq!(stage.settles(&web).await, REPAIR);
+    assert_eq!(stage.kept.report().problem, None);
+    assert_eq!(stage.settles(&table("db")).await, [""; 0], "the next one is news again");
+}
