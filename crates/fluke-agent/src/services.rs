@@ -10,6 +10,8 @@
 
 pub mod addresses;
 pub mod bridge;
+#[cfg(test)]
+mod fixture;
 pub mod inbox;
 pub mod kept;
 mod lane;

@@ -214,7 +214,7 @@ impl NetworkReport {
     pub const ROUTES: &str = "routes.traefik";
     /// What the mesh is called there.
     pub const MESH: &str = "mesh.peers";
-    /// All of them, in the order in which they are put right.
+    /// All of them, in the order in which they are listed.
     pub const PARTS: [&str; 3] = [Self::NAMES, Self::ROUTES, Self::MESH];
 
     /// How the part of this name is, where the host has it.

@@ -176,6 +176,14 @@ pub enum Replica {
 }
 
 impl Replica {
+    /// Its number; none for a host's own one.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Self::Own => None,
+            Self::Number(number) => Some(number),
+        }
+    }
+
     /// What this replica of `service` is called in events and among what has drifted.
     pub fn part(self, service: &ServiceName) -> StepAddress {
         let name = match self {

@@ -19,9 +19,9 @@ pub(super) const CHECKED: Row = Row {
           outside, over TLS. Checked: 100 of them run; a reconcile of the whole host is timed from \
           the order to the server's knowing, with names and mesh looked at as well. Beside it: one \
           list of all containers over Podman's socket, by a connection that is open. Running: the \
-          first process of a container is killed, of another one each time; timed until the new one writes to its volume. \
-          Beside it: a container like it that nobody keeps, from the request to Podman's socket to \
-          start it until it writes.",
+          first process of a container is killed, of another one each time; timed until the new one \
+          writes to its volume. Beside it: a container like it that nobody keeps, from the request \
+          to Podman's socket to start it until it writes.",
     turn: Turn::Always,
     measure,
 };

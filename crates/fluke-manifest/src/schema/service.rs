@@ -17,6 +17,9 @@ use super::{drift, selector};
 use crate::hcl::ast::{Block, Span};
 use crate::hcl::decode::{Field, Fields, Mistake};
 
+/// What to do with what is too much for a manifest.
+const ELSEWHERE: &str = "let the image bring what is large, or a volume";
+
 /// A service block that has nothing wrong with it by itself.
 pub struct ReadService {
     /// The block's label.
@@ -81,8 +84,7 @@ fn read_container(fields: &mut Fields<'_, '_>) -> Option<ContainerSpec> {
     let spec = ContainerSpec { image, command, env, volumes, health, resources };
     // Each part may be within its bounds, and all of them too much.
     if let Err(excess) = bounds::container(&spec) {
-        let help = "let the image bring what is large, or a volume";
-        fields.report(fields.header(), format!("this service: {excess}"), help);
+        fields.report(fields.header(), format!("this service: {excess}"), ELSEWHERE);
         return None;
     }
     Some(spec)
@@ -123,8 +125,7 @@ fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
 
 /// Accepts `value` unless there is too much of it.
 fn within<T>(checked: Result<(), bounds::Excess>, value: T) -> Result<T, Mistake> {
-    let help = "let the image bring what is large, or a volume";
-    checked.map(|()| value).map_err(|excess| Mistake::value(excess.to_string()).help(help))
+    checked.map(|()| value).map_err(|excess| Mistake::value(excess.to_string()).help(ELSEWHERE))
 }
 
 /// Accepts a text of so many bytes.

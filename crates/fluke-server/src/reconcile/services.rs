@@ -173,8 +173,8 @@ impl Machine {
 }
 
 impl Services {
-    /// Whether somebody waits for this service to be put right.
-    pub(super) fn is_settling(&self, _service: &ServiceName) -> bool {
+    /// Whether somebody waits for services to be put right.
+    pub(super) fn is_settling(&self) -> bool {
         !self.settling.is_empty()
     }
 }
@@ -196,10 +196,7 @@ pub fn status_of(it: &DeploymentReport) -> Status {
 
 fn deployment(it: &DeploymentReport) -> AgentDeployment {
     AgentDeployment {
-        replica: match it.replica {
-            Replica::Own => None,
-            Replica::Number(number) => Some(number),
-        },
+        replica: it.replica.number(),
         status: status_of(it),
         phase: it.phase,
         health: it.health,

@@ -99,13 +99,12 @@ impl Machine {
     /// The same; only what comes behind `after`, if it is given: a task or a service, and the step.
     pub fn drift_after(&self, after: Option<(&str, &StepAddress)>) -> Vec<DriftEntry> {
         let Some(board) = &self.board else { return Vec::new() };
-        let (among_steps, among_services) = match after {
-            Some(mark) if is_of_services(mark.1) => (None, Some(mark)),
-            mark => (mark, None),
-        };
-        let start = match among_services {
-            Some(_) => u32::MAX,
-            None => among_steps.map_or(0, |(task, step)| behind(board, task, step)),
+        let among_services = after.filter(|(_, step)| is_of_services(step));
+        let start = match after {
+            None => 0,
+            // Steps come first.
+            Some(_) if among_services.is_some() => u32::MAX,
+            Some((task, step)) => behind(board, task, step),
         };
         let drifted = board.snapshot.steps().filter_map(|(index, task, step)| {
             let state = &board.steps[index.0 as usize];

@@ -223,21 +223,15 @@ impl HostView {
     pub(super) fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
         let is_rooted = |it: &&DeploymentReport| it.serves && it.phase != Phase::Retiring;
         let of_it = self.deployments.values().filter(move |it| it.service == service.name);
-        of_it.filter(is_rooted).filter_map(|it| match it.replica {
-            Replica::Number(number) => Some(number),
-            Replica::Own => None,
-        })
+        of_it.filter(is_rooted).filter_map(|it| it.replica.number())
     }
 
     /// The numbered replicas of a service that it runs, or was given. What retires is on its way out.
     pub(super) fn holds(&self, service: &ServiceName) -> BTreeSet<u32> {
         let is_held =
             |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
-        let number = |it: &DeploymentReport| match it.replica {
-            Replica::Number(number) => Some(number),
-            Replica::Own => None,
-        };
-        let runs = self.deployments.values().filter(is_held).filter_map(number);
+        let runs = self.deployments.values().filter(is_held);
+        let runs = runs.filter_map(|it| it.replica.number());
         let given = self.given.get(service).into_iter().flatten().copied();
         runs.chain(given).collect()
     }

@@ -132,7 +132,7 @@ fn deployment(
     DeploymentView {
         agent: agent.clone(),
         connected: host.presence.is_connected(),
-        replica: number(it.replica),
+        replica: it.replica.number(),
         deployment: it.id,
         status: status(host, Some(it), now),
         phase: it.phase,
@@ -148,10 +148,13 @@ fn deployment(
 
 /// With what a container that has to go waits for, where that is the proxies.
 fn leaving(seen: DeploymentView, book: &Book, now: Instant) -> DeploymentView {
+    if seen.phase != Phase::Retiring || seen.note.is_some() {
+        return seen;
+    }
     let late = book.view().proxies_without(book.directory().routes.hash());
     let late = late.filter(|(_, proxy)| proxy.is_waited_for(now));
     let names: Vec<&str> = late.map(|(name, _)| name.as_str()).take(FEW_PROXIES).collect();
-    if seen.phase != Phase::Retiring || names.is_empty() || seen.note.is_some() {
+    if names.is_empty() {
         return seen;
     }
     let note = format!("it goes once proxies have loaded routes without it: {}", names.join(", "));
@@ -200,7 +203,7 @@ fn missing(
     DeploymentView {
         agent: agent.clone(),
         connected: host.presence.is_connected(),
-        replica: number(replica),
+        replica: replica.number(),
         deployment: id,
         status: status(host, None, now),
         phase: Phase::Missing,
@@ -211,13 +214,6 @@ fn missing(
         address: None,
         serves: false,
         note: Some(note.to_string()),
-    }
-}
-
-fn number(replica: Replica) -> Option<u32> {
-    match replica {
-        Replica::Own => None,
-        Replica::Number(number) => Some(number),
     }
 }
 

@@ -106,11 +106,7 @@ fn health_spec(wire: proto::HealthSpec) -> HealthSpec {
 }
 
 fn replica_to_proto(replica: Replica) -> proto::Replica {
-    let number = match replica {
-        Replica::Own => None,
-        Replica::Number(number) => Some(number),
-    };
-    proto::Replica { number }
+    proto::Replica { number: replica.number() }
 }
 
 fn replica_from_proto(wire: proto::Replica) -> Replica {

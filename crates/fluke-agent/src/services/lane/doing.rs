@@ -48,7 +48,7 @@ impl ChangeError {
 /// Where one that is made goes.
 #[derive(Debug)]
 pub struct Room {
-    /// Of all hosts.
+    /// This host's.
     pub subnet: Subnet,
     /// The last byte of its address, if there is one for it.
     pub address: Option<u8>,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use fluke_model::bounds::MAX_VOLUMES_OF_HOST;
 use fluke_model::directory::Subnet;
-use fluke_model::service::{DeploymentId, Replica};
+use fluke_model::service::DeploymentId;
 use fluke_model::time::Timestamp;
 use fluke_model::volume::Volumes;
 
@@ -60,6 +60,9 @@ impl Known {
 #[derive(Debug, Default)]
 struct Closely(BTreeMap<String, (Mark, Details)>);
 
+/// Where the interfaces of containers lead, by their first processes.
+type Ends = BTreeMap<i32, u32>;
+
 /// What makes a closer look worth while when it changes.
 type Mark = (String, i64, Option<Vec<String>>);
 
@@ -89,7 +92,7 @@ impl Look<'_> {
             }
         };
         let Known { memory, closely } = known;
-        let listing = self.list(memory).await?;
+        let (listing, ends) = self.list(memory).await?;
         let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
         let attached = self.interfaces.attached();
@@ -99,7 +102,7 @@ impl Look<'_> {
             let details = self.details(it, closely).await?;
             let mut container = self.understood(it, details);
             if container.tampered.is_none() {
-                container.tampered = self.is_cut_off(it, &container, &attached);
+                container.tampered = self.is_cut_off(&container, &ends, &attached);
             }
             if container.is_ours && it.pid > 0 {
                 processes.insert(it.pid);
@@ -110,26 +113,29 @@ impl Look<'_> {
         Ok(Seen { containers, present, network, processes, volumes: listing.volumes.clone() })
     }
 
-    /// What there is: as Podman says, or as it said where it would say the same.
-    async fn list(&self, memory: &mut Memory) -> Result<Arc<Listing>, PodmanError> {
+    /// What there is: as Podman says, or as it said where it would say the same; and where the
+    /// interfaces of what runs lead.
+    async fn list(&self, memory: &mut Memory) -> Result<(Arc<Listing>, Ends), PodmanError> {
         let stamp = memory.stamp();
         if let Some(listed) = memory.recall(stamp.as_ref(), Instant::now())
-            && listed.containers.iter().all(|it| self.lives_on(it))
+            && let Some(ends) = self.ends_of_all(&listed.containers)
         {
-            return Ok(listed);
+            return Ok((listed, ends));
         }
         let containers = self.podman.list().await?;
         let listed = Arc::new(Listing { containers, volumes: self.volumes().await });
         memory.learn(self.podman).await;
         memory.keep(stamp, &listed, Instant::now());
-        Ok(listed)
+        let ends = self.ends(&listed.containers).filter_map(|(process, end)| Some((process, end?)));
+        let ends = ends.collect();
+        Ok((listed, ends))
     }
 
     /// The volumes of replicas that may be elsewhere, which others have to know of.
     async fn volumes(&self) -> Option<Volumes> {
         match self.podman.volumes().await {
             Ok(mut volumes) => {
-                volumes.retain(|volume| matches!(volume.replica, Replica::Number(_)));
+                volumes.retain(|volume| volume.replica.number().is_some());
                 Some(volumes.into_iter().take(MAX_VOLUMES_OF_HOST).collect())
             }
             Err(error) => {
@@ -140,11 +146,16 @@ impl Look<'_> {
         }
     }
 
-    /// Whether one of ours that ran still does. Only the living have an interface.
-    fn lives_on(&self, listed: &Listed) -> bool {
-        let mut labels = listed.labels.iter().flatten();
-        let is_ours = labels.any(|(key, _)| key == DEPLOYMENT);
-        !is_ours || listed.pid <= 0 || self.interfaces.other_end(listed.pid).is_some()
+    /// Where the interface of each of ours leads that ran when this was listed. Only the living have
+    /// one.
+    fn ends(&self, listed: &[Listed]) -> impl Iterator<Item = (i32, Option<u32>)> {
+        let ran = listed.iter().filter(|it| it.pid > 0 && is_deployed(it));
+        ran.map(|it| (it.pid, self.interfaces.other_end(it.pid)))
+    }
+
+    /// The same, if all of them still run.
+    fn ends_of_all(&self, listed: &[Listed]) -> Option<Ends> {
+        self.ends(listed).map(|(process, end)| Some((process, end?))).collect()
     }
 
     /// A closer look at one of ours, unless nothing is new about it.
@@ -153,8 +164,7 @@ impl Look<'_> {
         listed: &Listed,
         closely: &'c mut Closely,
     ) -> Result<Option<&'c Details>, PodmanError> {
-        let labels = listed.labels.as_ref();
-        if !labels.is_some_and(|labels| labels.contains_key(DEPLOYMENT)) {
+        if !is_deployed(listed) {
             return Ok(None);
         }
         let mark = (listed.state.clone(), listed.started_at, listed.networks.clone());
@@ -185,12 +195,12 @@ impl Look<'_> {
     /// Whether it runs in a network that nothing leads into: the bridge was removed under it.
     fn is_cut_off(
         &self,
-        listed: &Listed,
         container: &Container,
+        ends: &Ends,
         attached: &BTreeSet<u32>,
     ) -> Option<String> {
-        let is_in = container.is_ours && container.in_network && listed.pid > 0;
-        let own = is_in.then(|| self.interfaces.other_end(listed.pid)).flatten()?;
+        let process = container.process.filter(|_| container.in_network)?;
+        let own = *ends.get(&process)?;
         if let Some(address) = container.address.filter(|it| !self.subnet.contains(*it)) {
             return Some(format!("its address, {address}, is not of this host's subnet"));
         }
@@ -210,4 +220,9 @@ impl Look<'_> {
         }
         Ok(present)
     }
+}
+
+/// Whether it is of a deployment, as its labels say.
+fn is_deployed(listed: &Listed) -> bool {
+    listed.labels.as_ref().is_some_and(|labels| labels.contains_key(DEPLOYMENT))
 }

@@ -14,8 +14,8 @@ use fluke_model::verdict::Outcome;
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
-use crate::services::bridge;
 use crate::services::podman::create::{Spot, create_body};
+use crate::services::{bridge, fixture};
 use stage::{RUNS, Stage, service, spec, tell};
 
 fn with_health(command: &str) -> ContainerSpec {
@@ -94,7 +94,7 @@ fn a_container_that_somebody_put_in_its_place_goes() {
         stage.until_serves(id).await;
         let before = stage.containers().await.remove(0);
         // With all labels, and without the limits of the real one.
-        let impostor = stage.deployment("web", spec(RUNS));
+        let impostor = fixture::deployment("web", spec(RUNS));
         let mut other = impostor.clone();
         let cpu_millis = Some(500);
         let resources = fluke_model::service::Resources { cpu_millis, memory: None };
@@ -324,7 +324,7 @@ fn an_agent_that_was_killed_between_making_and_starting_leaves_one_container() {
         stage.podman.remove(&made.id).await.expect("removed");
         let address = report.address.expect("it has one");
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
-        let deployment = stage.deployment("web", spec(RUNS));
+        let deployment = fixture::deployment("web", spec(RUNS));
         let body = create_body(&deployment, Default::default(), spot, stage::few());
         let half = stage.podman.create(&body).await.expect("made");
         stage.start();

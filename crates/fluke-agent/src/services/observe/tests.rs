@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use fluke_model::id::{AgentName, VolumeName};
-use fluke_model::policy::Policy;
+use fluke_model::id::VolumeName;
 use fluke_model::service::Resources;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::services::fixture;
 
 /// As Podman 4.3 lists it.
 fn listed() -> Value {
@@ -30,26 +30,13 @@ fn details() -> Value {
 }
 
 fn deployment() -> Deployment {
-    let service = ServiceName::new("web").expect("a name");
     let spec = ContainerSpec {
-        image: "localhost/box:1".into(),
-        command: None,
         env: env(),
         volumes: BTreeMap::from([(VolumeName::new("data").expect("a name"), "/data".into())]),
-        health: None,
         resources: Resources { cpu_millis: Some(500), memory: Some(64 << 20) },
+        ..fixture::spec("localhost/box:1")
     };
-    let host = AgentName::new("h1").expect("a name");
-    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
-    let policy = Policy::Remediate;
-    Deployment {
-        id,
-        service,
-        replica: Replica::Own,
-        policy,
-        spec: Arc::new(spec),
-        listens: Vec::new(),
-    }
+    fixture::deployment("web", spec)
 }
 
 fn env() -> BTreeMap<String, String> {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
-use super::Replaces;
 use super::report::{Said, report};
 use super::{
-    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State, Why,
+    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Replaces, Situation,
+    State, Why,
 };
 
 /// How long a container that nobody asks for its health has to accept connections.

@@ -2,17 +2,15 @@ mod bad_nights;
 mod drifting;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::id::{AgentName, ServiceName, VolumeName};
+use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::policy::Policy;
-use fluke_model::service::{
-    ContainerSpec, DeploymentId, Health, HealthSpec, Phase, Replica, Resources,
-};
+use fluke_model::service::{ContainerSpec, DeploymentId, Health, HealthSpec, Phase};
 use fluke_model::verdict::Verdict;
 
 use super::*;
+use crate::services::fixture::{container, deployment, service, spec};
 
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -124,21 +122,6 @@ impl Host {
     }
 }
 
-fn service(name: &str) -> ServiceName {
-    ServiceName::new(name).expect("a name")
-}
-
-fn spec(image: &str) -> ContainerSpec {
-    ContainerSpec {
-        image: image.into(),
-        command: None,
-        env: BTreeMap::new(),
-        volumes: BTreeMap::new(),
-        health: None,
-        resources: Resources::default(),
-    }
-}
-
 fn with_volume(image: &str) -> ContainerSpec {
     let name = VolumeName::new("data").expect("a name");
     ContainerSpec { volumes: BTreeMap::from([(name, "/data".into())]), ..spec(image) }
@@ -153,44 +136,6 @@ fn with_health(image: &str) -> ContainerSpec {
         start_period_ms: 4000,
     };
     ContainerSpec { health: Some(health), ..spec(image) }
-}
-
-fn deployment(name: &str, spec: ContainerSpec) -> Deployment {
-    let (service, host) = (service(name), AgentName::new("h1").expect("a name"));
-    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
-    let policy = Policy::Remediate;
-    Deployment {
-        id,
-        service,
-        replica: Replica::Own,
-        policy,
-        spec: Arc::new(spec),
-        listens: Vec::new(),
-    }
-}
-
-fn container(id: &str, of: &Deployment, state: State) -> Container {
-    Container {
-        id: id.into(),
-        name: id.into(),
-        is_ours: true,
-        origin: Origin {
-            deployment: Some(of.id),
-            service: Some(of.service.clone()),
-            replica: Some(of.replica),
-        },
-        state,
-        health: Health::None,
-        tampered: None,
-        outdated: None,
-        told_to_end: None,
-        address: None,
-        digest: None,
-        started: None,
-        process: None,
-        silent_at: None,
-        in_network: true,
-    }
 }
 
 fn somebody_elses(id: &str) -> Container {

@@ -215,10 +215,7 @@ fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
 }
 
 fn place_labels(service: &ServiceName, replica: Replica) -> BTreeMap<&'static str, String> {
-    let number = match replica {
-        Replica::Own => None,
-        Replica::Number(number) => Some((REPLICA, number.to_string())),
-    };
+    let number = replica.number().map(|number| (REPLICA, number.to_string()));
     [(SERVICE_NAME, service.to_string())].into_iter().chain(number).collect()
 }
 

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fluke_model::id::{AgentName, ServiceName, VolumeName};
-use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, DeploymentId, HealthSpec, Replica, Resources};
+use fluke_model::id::VolumeName;
+use fluke_model::service::{ContainerSpec, HealthSpec, Replica, Resources};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::create::{Limit, Spot, create_body};
 use super::*;
+use crate::services::fixture;
 use crate::services::plan::Deployment;
 
 fn deployment() -> Deployment {
-    let service = ServiceName::new("shop").expect("a name");
     let spec = ContainerSpec {
-        image: "registry.example/shop:1".into(),
         command: Some(vec!["serve".into()]),
-        env: BTreeMap::new(),
         volumes: BTreeMap::from([(VolumeName::new("data").expect("a name"), "/data".into())]),
         health: Some(HealthSpec {
             command: "wget -q localhost".into(),
@@ -29,17 +26,9 @@ fn deployment() -> Deployment {
             start_period_ms: 0,
         }),
         resources: Resources { cpu_millis: Some(500), memory: Some(64 << 20) },
+        ..fixture::spec("registry.example/shop:1")
     };
-    let replica = Replica::Number(2);
-    let id = DeploymentId::of(&service, &spec, replica, &AgentName::new("h1").expect("a name"));
-    Deployment {
-        id,
-        service,
-        replica,
-        policy: Policy::Remediate,
-        spec: Arc::new(spec),
-        listens: Vec::new(),
-    }
+    fixture::replica("shop", Replica::Number(2), spec)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Names of images: `[registry/]path[:tag][@digest]`.
 
-use fluke_model::bounds::MAX_IMAGE;
+use fluke_model::bounds::{self, MAX_IMAGE};
 
 use crate::hcl::decode::Mistake;
 
@@ -9,12 +9,10 @@ const EXAMPLE: &str = "for example \"registry.example/shop/web:1.4.2\"";
 /// Accepts what a registry could understand.
 pub(super) fn check(image: String) -> Result<String, Mistake> {
     match problem(&image) {
-        None if image.len() > MAX_IMAGE => {
-            let bytes = image.len();
-            let message = format!("it has {bytes} bytes; at most {MAX_IMAGE} are accepted");
-            Err(Mistake::value(message).help(EXAMPLE))
-        }
-        None => Ok(image),
+        None => match bounds::long("it", &image, MAX_IMAGE) {
+            Ok(()) => Ok(image),
+            Err(excess) => Err(Mistake::value(excess.to_string()).help(EXAMPLE)),
+        },
         Some(what) => {
             Err(Mistake::value(format!("\"{image}\" is not an image: {what}")).help(EXAMPLE))
         }

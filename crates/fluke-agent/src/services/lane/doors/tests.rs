@@ -1,48 +1,18 @@
-use std::sync::Arc;
-
-use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, DeploymentId, Health, HealthSpec, Replica, Resources};
+use fluke_model::service::{ContainerSpec, HealthSpec};
 
 use super::*;
-use crate::services::plan::Origin;
+use crate::services::fixture;
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
 
 fn deployment(listens: &[u16], health: Option<HealthSpec>) -> Deployment {
-    let service = ServiceName::new("web").expect("a name");
-    let spec = ContainerSpec {
-        image: "web:1".into(),
-        command: None,
-        env: BTreeMap::new(),
-        volumes: BTreeMap::new(),
-        health,
-        resources: Resources::default(),
-    };
-    let host = AgentName::new("h1").expect("a name");
-    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
-    let (policy, spec, listens) = (Policy::Remediate, Arc::new(spec), listens.to_vec());
-    Deployment { id, service, replica: Replica::Own, policy, spec, listens }
+    let web = fixture::deployment("web", ContainerSpec { health, ..fixture::spec("web:1") });
+    Deployment { listens: listens.to_vec(), ..web }
 }
 
 fn container(of: &Deployment, process: i32) -> Container {
-    Container {
-        id: "c".into(),
-        name: "c".into(),
-        is_ours: true,
-        origin: Origin { deployment: Some(of.id), ..Origin::default() },
-        state: State::Running,
-        health: Health::None,
-        tampered: None,
-        outdated: None,
-        told_to_end: None,
-        address: Some(ADDRESS),
-        digest: None,
-        started: None,
-        process: Some(process),
-        silent_at: None,
-        in_network: true,
-    }
+    let container = fixture::container("c", of, State::Running);
+    Container { address: Some(ADDRESS), process: Some(process), ..container }
 }
 
 #[test]

@@ -1,14 +1,9 @@
-use std::sync::Arc;
-
-use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, DeploymentId, Replica, Resources};
+use fluke_model::service::ContainerSpec;
 
 use super::*;
-use crate::services::plan::Origin;
+use crate::services::fixture;
 
 fn deployment() -> Deployment {
-    let service = ServiceName::new("web").expect("a name");
     let health = HealthSpec {
         command: "true".into(),
         interval_ms: 10_000,
@@ -16,46 +11,13 @@ fn deployment() -> Deployment {
         retries: 2,
         start_period_ms: 0,
     };
-    let spec = ContainerSpec {
-        image: "web:1".into(),
-        command: None,
-        env: BTreeMap::new(),
-        volumes: BTreeMap::new(),
-        health: Some(health),
-        resources: Resources::default(),
-    };
-    let host = AgentName::new("h1").expect("a name");
-    let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
-    let policy = Policy::Remediate;
-    Deployment {
-        id,
-        service,
-        replica: Replica::Own,
-        policy,
-        spec: Arc::new(spec),
-        listens: Vec::new(),
-    }
+    let spec = fixture::spec("web:1");
+    fixture::deployment("web", ContainerSpec { health: Some(health), ..spec })
 }
 
 fn container(health: Health, started: Instant) -> Container {
-    let origin = Origin { deployment: Some(deployment().id), ..Origin::default() };
-    Container {
-        id: "c".into(),
-        name: "c".into(),
-        is_ours: true,
-        origin,
-        state: State::Running,
-        health,
-        tampered: None,
-        outdated: None,
-        told_to_end: None,
-        address: None,
-        digest: None,
-        started: Some(started),
-        process: Some(1),
-        silent_at: None,
-        in_network: true,
-    }
+    let container = fixture::container("c", &deployment(), State::Running);
+    Container { health, started: Some(started), process: Some(1), ..container }
 }
 
 /// How long after its start a container is asked, until `end`, if it never gets well.

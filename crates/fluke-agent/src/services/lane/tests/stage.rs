@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fluke_model::directory::Subnet;
-use fluke_model::id::{AgentName, CommitId, InstructionId, ServiceName, SessionId};
+use fluke_model::id::{AgentName, CommitId, InstructionId, SessionId};
 use fluke_model::message::{Fact, NetworkReport, NodeType, ToServer};
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    ContainerSpec, DeploymentId, DeploymentReport, Replica, Resources, SnapshotService,
+    ContainerSpec, DeploymentId, DeploymentReport, Replica, SnapshotService,
 };
 use fluke_model::snapshot::Snapshot;
 use fluke_model::verdict::Outcome;
@@ -22,15 +22,14 @@ use tokio::time::timeout;
 
 use crate::host::environment::Environment;
 use crate::services::addresses::own_choice;
+use crate::services::fixture::{self, HOST};
 use crate::services::kept::Folder;
-use crate::services::plan::Deployment;
 use crate::services::podman::create::Limit;
 use crate::services::podman::{Listed, Podman};
 use crate::services::{FromLane, Opening, Services, ServicesConfig};
 use crate::state::Held;
 
 const INSIDE: &str = "FLUKE_TEST_INSIDE_A_HOST";
-const HOST: &str = "h1";
 /// Long enough that nobody waits for it.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Runs until it is told to end, and then ends at once.
@@ -266,21 +265,6 @@ impl Stage {
         ids
     }
 
-    pub fn deployment(&self, name: &str, spec: ContainerSpec) -> Deployment {
-        let service = ServiceName::new(name).expect("a name");
-        let host = AgentName::new(HOST).expect("a name");
-        let id = DeploymentId::of(&service, &spec, Replica::Own, &host);
-        let policy = Policy::Remediate;
-        Deployment {
-            id,
-            service,
-            replica: Replica::Own,
-            policy,
-            spec: Arc::new(spec),
-            listens: Vec::new(),
-        }
-    }
-
     pub async fn containers(&self) -> Vec<Listed> {
         self.podman.list().await.expect("listed")
     }
@@ -461,19 +445,13 @@ pub fn few() -> Vec<Limit> {
 
 /// A container that runs a line of shell.
 pub fn spec(line: &str) -> ContainerSpec {
-    ContainerSpec {
-        image: "localhost/box:1".into(),
-        command: Some(vec!["sh".into(), "-c".into(), line.into()]),
-        env: BTreeMap::new(),
-        volumes: BTreeMap::new(),
-        health: None,
-        resources: Resources::default(),
-    }
+    let command = Some(vec!["sh".into(), "-c".into(), line.into()]);
+    ContainerSpec { command, ..fixture::spec("localhost/box:1") }
 }
 
 pub fn service(name: &str, spec: ContainerSpec) -> SnapshotService {
     SnapshotService {
-        name: ServiceName::new(name).expect("a name"),
+        name: fixture::service(name),
         policy: Policy::Remediate,
         container: Some(spec),
         replicas: vec![Replica::Own],
