@@ -16,7 +16,9 @@ export function openDialog(render) {
 }
 
 export function closeDialog() {
-  if (element.open) element.close();
+  if (!element.open) return;
+  element.close();
+  closed();
 }
 
 export function renderDialog() {
@@ -31,12 +33,18 @@ export function renderDialog() {
   stage = title;
 }
 
-element.addEventListener("close", () => {
+function closed() {
   current = null;
   stage = null;
   patch(element, []);
   const back = opener?.isConnected ? opener : document.getElementById("main");
   back?.focus({ preventScroll: true });
+}
+
+// The browser closes it by itself (Escape), and tells of every closing later: by then it may be open
+// again, with something else in it.
+element.addEventListener("close", () => {
+  if (current && !element.open) closed();
 });
 // A click beside it closes it.
 element.addEventListener("click", (event) => {

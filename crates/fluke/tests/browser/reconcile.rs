@@ -85,6 +85,26 @@ async fn a_reconcile_is_confirmed_and_followed_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dialog_that_opens_as_another_closes_is_not_emptied() {
+    let stage = Stage::calm().await;
+    let Some(page) = stage.operator("/agents/web-01").await else { return };
+    page.clicks("button", "Reconcile …").await;
+    page.finds("dialog", "Reconcile web-01?").await;
+    // The browser tells of the closing only when the second one is open.
+    let at_once = "(() => {
+        const named = (name) => [...document.querySelectorAll('button')].find((it) => it.textContent === name);
+        const dialog = document.querySelector('dialog');
+        dialog.addEventListener('close', () => { window.toldOfClosing = true; });
+        named('Cancel').click();
+        named('Reconcile …').click();
+        return dialog.open;
+    })()";
+    assert!(page.evaluate::<bool>(at_once).await, "open again");
+    page.until("the browser told of the closing", "window.toldOfClosing === true").await;
+    page.finds("dialog", "Reconcile web-01?").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reconcile_that_fails_shows_what_was_printed() {
     let stage = Stage::calm().await;
     stage.backup_fails("db-01").await;

@@ -84,15 +84,12 @@ pub struct Look<'a> {
 impl Look<'_> {
     /// Looks at everything.
     pub async fn around(&self, known: &mut Known) -> Result<Seen, PodmanError> {
-        let network = match self.desired.wanted.is_empty() {
-            true => Network::Ready,
-            false => {
-                let found = self.podman.network(bridge::NETWORK).await?;
-                bridge::judge(found.as_ref(), self.subnet)
-            }
-        };
         let Known { memory, closely } = known;
         let (listing, ends) = self.list(memory).await?;
+        let network = match self.desired.wanted.is_empty() {
+            true => Network::Ready,
+            false => bridge::judge(listing.network.as_ref(), self.subnet),
+        };
         let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
         let attached = self.interfaces.attached();
@@ -122,8 +119,11 @@ impl Look<'_> {
         {
             return Ok((listed, ends));
         }
-        let containers = self.podman.list().await?;
-        let listed = Arc::new(Listing { containers, volumes: self.volumes().await });
+        let listed = Arc::new(Listing {
+            containers: self.podman.list().await?,
+            volumes: self.volumes().await,
+            network: self.podman.network(bridge::NETWORK).await?,
+        });
         memory.learn(self.podman).await;
         memory.keep(stamp, &listed, Instant::now());
         let ends = self.ends(&listed.containers).filter_map(|(process, end)| Some((process, end?)));

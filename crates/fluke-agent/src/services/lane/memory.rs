@@ -2,7 +2,8 @@
 //!
 //! To list takes Podman a millisecond for each container. What it lists comes from its database and
 //! from the containers' processes: while nobody wrote to the one and all of the others live, there
-//! is nothing new. Processes are for whoever asks. Volumes are in the same database.
+//! is nothing new. Processes are for whoever asks. Volumes are in the same database; networks are
+//! not, but one that is in use cannot be removed without the containers in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fluke_model::volume::Volumes;
 
-use crate::services::podman::{Listed, Podman, Store};
+use crate::services::podman::{Listed, Network, Podman, Store};
 
 /// Podman is asked at least so often, whatever its files say.
 const OLDEST: Duration = Duration::from_secs(60);
@@ -40,6 +41,8 @@ pub struct Listing {
     pub containers: Vec<Listed>,
     /// Of numbered replicas; none where Podman would not tell.
     pub volumes: Option<Volumes>,
+    /// What containers are connected by, if it is there.
+    pub network: Option<Network>,
 }
 
 /// Differs once somebody wrote to Podman's database.
@@ -146,7 +149,7 @@ mod tests {
     fn a_list_is_remembered_for_the_same_stamp_and_not_for_ever() {
         let (stamp, other) = (Stamp(vec![None]), Stamp(vec![]));
         let (mut memory, now) = (Memory::default(), Instant::now());
-        let listed = Arc::new(Listing { containers: Vec::new(), volumes: None });
+        let listed = Arc::new(Listing { containers: Vec::new(), volumes: None, network: None });
         memory.keep(Some(stamp.clone()), &listed, now);
         assert_eq!(memory.recall(Some(&stamp), now), Some(listed.clone()));
         assert_eq!(memory.recall(Some(&other), now), None);

@@ -65,6 +65,7 @@ impl Lane {
                 Next::Home(leaving) => break leaving,
                 Next::Change(change, rest) => {
                     made = self.make(change, &desired, &account).await;
+                    self.known.doubt();
                     processing = rest;
                 }
             }
