@@ -186,8 +186,7 @@ impl Session {
 
     fn wanted(&mut self) -> Option<Wanted> {
         let desired = self.desired.borrow_and_update().clone()?;
-        let snapshot = self.services.snapshot(&desired.compiler)?;
-        Some(Wanted { commit: desired.commit.clone(), snapshot })
+        self.services.wanted(desired)
     }
 
     /// Takes what happened; says when to wake the machine, and whether the agent was told

@@ -4,7 +4,8 @@
 //! ```text
 //! Git ────────▶ desk ──▶ desired: behind where replicas are, so that no host is ever sent half of it
 //! sessions ──▶  │   └──▶ directory: names, routes, peers, placements, for all alike
-//!               └──────▶ own: replicas, releases and the subnet of one agent
+//!               └──────▶ lot: replicas, releases and the subnet of one agent, and the commit for
+//!                        which that was decided: one value, so that commits are never mixed
 //! ```
 
 use std::collections::BTreeMap;
@@ -33,12 +34,21 @@ pub struct Desk {
     book: Arc<RwLock<Book>>,
 }
 
+/// What is one agent's, and the commit for which that was decided.
+#[derive(Clone, Default)]
+pub struct Lot {
+    /// None before there is one.
+    pub desired: Option<Arc<Desired>>,
+    /// Decided for it, and for no other.
+    pub own: Own,
+}
+
 struct Spoken {
     agent: AgentName,
     session: SessionId,
     word: Word,
     /// Where the agent is told what is its own; with its first word.
-    own: Option<watch::Sender<Own>>,
+    lot: Option<watch::Sender<Lot>>,
 }
 
 impl Desk {
@@ -54,7 +64,7 @@ impl Desk {
         let book = Arc::new(RwLock::new(Book::new(clock.read().instant)));
         let clerk = Clerk {
             book: book.clone(),
-            owns: BTreeMap::new(),
+            lots: BTreeMap::new(),
             desired,
             directory,
             changes,
@@ -92,9 +102,9 @@ impl Desk {
         agent: &AgentName,
         session: SessionId,
         came: Word,
-    ) -> watch::Receiver<Own> {
-        let (own, told) = watch::channel(Own::default());
-        self.speak(agent, session, came, Some(own)).await;
+    ) -> watch::Receiver<Lot> {
+        let (lot, told) = watch::channel(Lot::default());
+        self.speak(agent, session, came, Some(lot)).await;
         told
     }
 
@@ -108,17 +118,17 @@ impl Desk {
         agent: &AgentName,
         session: SessionId,
         word: Word,
-        own: Option<watch::Sender<Own>>,
+        lot: Option<watch::Sender<Lot>>,
     ) {
         // A desk that is gone has stopped with its server.
-        let _ = self.words.send(Spoken { agent: agent.clone(), session, word, own }).await;
+        let _ = self.words.send(Spoken { agent: agent.clone(), session, word, lot }).await;
     }
 }
 
 /// Who sits at the desk.
 struct Clerk {
     book: Arc<RwLock<Book>>,
-    owns: BTreeMap<AgentName, (SessionId, watch::Sender<Own>)>,
+    lots: BTreeMap<AgentName, (SessionId, watch::Sender<Lot>)>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     directory: watch::Sender<Arc<Directory>>,
     changes: Changes,
@@ -162,7 +172,8 @@ impl Clerk {
             }
             let now = self.clock.read().instant;
             if self.due(now).is_some_and(|due| due <= now) {
-                self.publish(now);
+                let desired = self.desired.borrow().clone();
+                self.publish(desired, now);
             }
         }
     }
@@ -182,16 +193,23 @@ impl Clerk {
         let Some(desired) = desired else { return };
         self.book_mut().want(&desired.model.services);
         // Where replicas are is known first: whoever sees the commit finds its own.
-        self.publish(self.clock.read().instant);
+        self.publish(Some(desired.clone()), self.clock.read().instant);
+        for (_, lot) in self.lots.values() {
+            // What is nobody's news is known without a word: the commit itself is told below.
+            lot.send_if_modified(|lot| {
+                lot.desired = Some(desired.clone());
+                false
+            });
+        }
         self.desired.send_replace(Some(desired));
     }
 
-    fn hear(&mut self, Spoken { agent, session, word, own }: Spoken) {
+    fn hear(&mut self, Spoken { agent, session, word, lot }: Spoken) {
         let now = self.clock.read();
-        match (own, &word) {
-            (Some(own), _) => drop(self.owns.insert(agent.clone(), (session, own))),
-            (None, Word::Left) if self.owns.get(&agent).is_some_and(|(of, _)| *of == session) => {
-                self.owns.remove(&agent);
+        match (lot, &word) {
+            (Some(lot), _) => drop(self.lots.insert(agent.clone(), (session, lot))),
+            (None, Word::Left) if self.lots.get(&agent).is_some_and(|(of, _)| *of == session) => {
+                self.lots.remove(&agent);
             }
             (None, _) => {}
         }
@@ -199,15 +217,16 @@ impl Clerk {
         self.urgency = self.urgency.max(urgency);
     }
 
-    fn publish(&mut self, now: Instant) {
+    /// Tells what follows from what is known now, and from this commit.
+    fn publish(&mut self, desired: Option<Arc<Desired>>, now: Instant) {
         let mut book = self.book_mut();
         let news = book.go_through(now);
         let directory = news.directory.then(|| Arc::new(book.directory().clone()));
         drop(book);
         (self.told, self.urgency) = (Some(now), Urgency::None);
         for (agent, own) in news.owns {
-            if let Some((_, told)) = self.owns.get(&agent) {
-                told.send_replace(own);
+            if let Some((_, lot)) = self.lots.get(&agent) {
+                lot.send_replace(Lot { desired: desired.clone(), own });
             }
         }
         if let Some(directory) = directory {

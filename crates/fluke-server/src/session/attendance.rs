@@ -11,15 +11,17 @@ use fluke_model::id::{AgentName, Hash256, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{DirectoryEdit, Hello, NodeType, Section, ToAgent, ToServer};
 use fluke_model::service::DeploymentId;
-use fluke_model::snapshot::{Compiler, Placed, Snapshot};
+use fluke_model::snapshot::Placed;
 use fluke_wire::server::Link;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::pulse::{Pulse, judge};
 use crate::clock::until;
-use crate::services::book::{Directory, Own, Word};
-use crate::services::desk::Desk;
+use crate::reconcile::Wanted;
+use crate::services::book::{Directory, Word};
+use crate::services::desk::{Desk, Lot};
+use crate::source::Desired;
 
 /// How long a host that may have replicas is waited for to say so: sent half of what it should be,
 /// it would stop the rest.
@@ -45,7 +47,7 @@ pub struct Attendance {
 
 /// What an agent that attends was told, and where there is more.
 struct Seat {
-    own: watch::Receiver<Own>,
+    lot: watch::Receiver<Lot>,
     directory: watch::Receiver<Arc<Directory>>,
     told: Told,
     /// The replicas that it was last held to.
@@ -98,7 +100,7 @@ impl Attendance {
     async fn attend(&mut self) {
         let came = Word::Came { labels: self.labels.clone(), node_type: self.node_type };
         self.seat = Some(Seat {
-            own: self.desk.attend(&self.agent, self.session, came).await,
+            lot: self.desk.attend(&self.agent, self.session, came).await,
             directory: self.desk.directory(),
             told: Told::default(),
             placed: None,
@@ -170,7 +172,7 @@ impl Attendance {
         let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
         tokio::select! {
-            Ok(()) = seat.own.changed() => {}
+            Ok(()) = seat.lot.changed() => {}
             Ok(()) = seat.directory.changed() => {}
             () = until(pulse) => {}
             () = until(waiting) => {}
@@ -202,7 +204,7 @@ impl Attendance {
         let now = Instant::now();
         self.knows_better_until = self.knows_better_until.filter(|until| *until > now);
         let Some(seat) = &mut self.seat else { return Vec::new() };
-        let own = seat.own.borrow_and_update().clone();
+        let own = seat.lot.borrow_and_update().own.clone();
         let directory = seat.directory.borrow_and_update().clone();
         let told = &mut seat.told;
         let mut messages = Vec::new();
@@ -230,23 +232,29 @@ impl Attendance {
     /// Whether the host has other replicas than it is held to.
     pub(super) fn is_placed_anew(&self) -> bool {
         let is_over = self.is_waiting && self.waits_until <= Instant::now();
-        let is_other = |seat: &Seat| seat.own.borrow().placed != seat.placed;
+        let is_other = |seat: &Seat| seat.lot.borrow().own.placed != seat.placed;
         is_over || self.seat.as_ref().is_some_and(is_other)
     }
 
-    /// What the host should be; none for as long as that depends on what it has to say yet.
-    pub(super) fn snapshot(&mut self, compiler: &Compiler) -> Option<Arc<Snapshot>> {
-        let placed = self.seat.as_mut().and_then(|seat| {
-            seat.placed = seat.own.borrow().placed.clone();
-            seat.placed.as_ref()
-        });
-        let must_wait = placed.is_none() && self.waits_until > Instant::now();
-        self.is_waiting = must_wait && compiler.has_numbered(&self.labels);
-        match placed {
-            _ if self.is_waiting => None,
-            Some(placed) => Some(compiler.snapshot_with(&self.labels, placed)),
-            None => Some(compiler.snapshot(&self.labels)),
+    /// What the host should be; none for as long as that depends on what it has to say yet. Its
+    /// replicas come with the commit for which they were placed, which `desired` may be about to be.
+    pub(super) fn wanted(&mut self, desired: Arc<Desired>) -> Option<Wanted> {
+        let lot = self.seat.as_ref().map(|seat| seat.lot.borrow().clone()).unwrap_or_default();
+        if let Some(seat) = &mut self.seat {
+            seat.placed.clone_from(&lot.own.placed);
         }
+        let (desired, placed) = match (lot.desired, lot.own.placed) {
+            (Some(of), Some(placed)) => (of, Some(placed)),
+            _ => (desired, None),
+        };
+        let must_wait = placed.is_none() && self.waits_until > Instant::now();
+        self.is_waiting = must_wait && desired.compiler.has_numbered(&self.labels);
+        let snapshot = match &placed {
+            _ if self.is_waiting => return None,
+            Some(placed) => desired.compiler.snapshot_with(&self.labels, placed),
+            None => desired.compiler.snapshot(&self.labels),
+        };
+        Some(Wanted { commit: desired.commit.clone(), snapshot })
     }
 
     /// Takes leave.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use fluke_model::directory::{Claim, Names, Placements, PublicKey, Routes, Subnet, Table};
+use fluke_model::directory::{
+    Claim, Names, Placements, PublicKey, Routes, Subnet, Table, Whereabouts,
+};
 use fluke_model::message::{
     DirectoryEdit, MeshReport, NetworkReport, Section, SectionReport, ServicesReport,
 };
@@ -11,7 +13,8 @@ use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Servi
 use fluke_model::snapshot::Snapshot;
 
 use super::*;
-use crate::services::fixture::{deployment, service, web};
+use crate::services::book::Word;
+use crate::services::fixture::{deployment, name, service, web};
 
 /// An agent, and what it holds.
 struct Host {
@@ -292,4 +295,88 @@ async fn an_agent_that_never_speaks_of_services_is_told_nothing_of_them() {
     a.runs(vec![own(1)]).await;
     door.commit("bbb", &[("a", "plain", 2)]);
     assert_eq!(hears(&mut stream, 2).await, ["snapshot", "check"]);
+}
+
+/// A host that attends at a desk, without a stream, so that its session can be as slow as it likes.
+struct Slow {
+    git: watch::Sender<Option<Arc<Desired>>>,
+    desk: Desk,
+    attendance: Attendance,
+}
+
+impl Slow {
+    async fn attends() -> Self {
+        let (git, wanted) = watch::channel(None);
+        let desk = Desk::start(wanted, Changes::default(), Clock::default());
+        let (agent, labels) = (name("a"), Labels::default());
+        let node_type = NodeType::Worker;
+        // It was here before, and so takes its seat before it says anything.
+        let came = Word::Came { labels: labels.clone(), node_type };
+        desk.attend(&agent, SessionId(1), came).await;
+        while !desk.knows(&agent) {
+            tokio::task::yield_now().await;
+        }
+        let hello = Hello {
+            name: agent.clone(),
+            labels,
+            version: "0".into(),
+            executors: Vec::new(),
+            node_type,
+            snapshot: None,
+            instance: InstanceId(1),
+            previous: None,
+        };
+        let mut attendance = Attendance::new(desk.clone(), &hello, SessionId(2));
+        attendance.begin().await;
+        // Whoever knows where replicas are ends the wait of a server that has just started.
+        let row = Whereabouts { replicas: [(0, agent.clone())].into(), ..Whereabouts::default() };
+        let known = Word::Placements(Table([(web(), row)].into()));
+        desk.tell(&agent, SessionId(2), known).await;
+        let nothing = ServicesReport { whole: true, ..ServicesReport::default() };
+        desk.tell(&agent, SessionId(2), Word::Services(nothing)).await;
+        Self { git, desk, attendance }
+    }
+
+    /// A commit comes into force, and the desk has said so.
+    async fn commits(&mut self, number: u32, replicas: u32) -> Arc<Desired> {
+        let mut web = service(Some(replicas));
+        web.container.image = format!("web:{number}");
+        let services = [(web.name.clone(), Arc::new(web))].into();
+        let model = Model { services, ..Model::default() };
+        let compiler = Compiler::new(&model, Policy::Remediate);
+        let (commit, since) = (CommitId::new(number.to_string()), Timestamp(1));
+        let desired = Arc::new(Desired { commit: commit.clone(), since, model, compiler });
+        self.git.send_replace(Some(desired.clone()));
+        let is_it =
+            |seen: &Option<Arc<Desired>>| seen.as_ref().is_some_and(|it| it.commit == commit);
+        self.desk.desired().wait_for(is_it).await.expect("the desk is there");
+        desired
+    }
+
+    /// What the host is sent by a session that has heard of this commit, and of none behind it.
+    fn wanted(&mut self, heard: &Arc<Desired>) -> (String, String, usize) {
+        let Wanted { commit, snapshot } = self.attendance.wanted(heard.clone()).expect("known");
+        let [service] = snapshot.services() else { panic!("{snapshot:?}") };
+        let image = service.container.as_ref().expect("understood").image.clone();
+        (commit.to_string(), image, service.replicas.len())
+    }
+}
+
+#[tokio::test]
+async fn no_snapshot_is_made_of_one_commit_and_of_where_another_has_its_replicas() {
+    let mut host = Slow::attends().await;
+    let first = host.commits(1, 1).await;
+    while host.attendance.wanted(first.clone()).is_none_or(|it| it.snapshot.services().is_empty()) {
+        host.attendance.changed().await;
+    }
+    assert_eq!(host.wanted(&first), ("1".into(), "web:1".into(), 1));
+    let second = host.commits(2, 3).await;
+    assert!(host.attendance.is_placed_anew());
+    // It looks at its replicas first, as it may, with the second commit still to be heard of.
+    assert_eq!(host.wanted(&first), ("2".into(), "web:2".into(), 3));
+    assert_eq!(host.wanted(&second), ("2".into(), "web:2".into(), 3));
+    // A commit that moves nothing is the one that holds all the same.
+    let third = host.commits(3, 3).await;
+    assert!(!host.attendance.is_placed_anew());
+    assert_eq!(host.wanted(&third), ("3".into(), "web:3".into(), 3));
 }
