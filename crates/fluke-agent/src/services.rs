@@ -10,6 +10,7 @@
 
 pub mod addresses;
 pub mod bridge;
+pub mod fetched;
 #[cfg(test)]
 mod fixture;
 pub mod inbox;
@@ -54,6 +55,9 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// What is under way when nothing leads to a container any more may take so long.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// Long enough to go back to what ran the week before without fetching it again.
+pub const KEEP_IMAGES: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// What may wait for the agent: it takes everything at once.
 const QUEUE: usize = 16;
 
@@ -64,6 +68,8 @@ pub struct ServicesConfig {
     pub socket: PathBuf,
     /// Whether this host runs nothing but services.
     pub exclusive: bool,
+    /// How long an image that was fetched stays after its last use.
+    pub keep_images: Duration,
     /// How public traffic is taken, where it is.
     pub proxy: Option<ProxyConfig>,
     /// How the host is in the mesh.
@@ -111,6 +117,7 @@ impl Default for ServicesConfig {
         Self {
             socket: podman::SOCKET.into(),
             exclusive: false,
+            keep_images: KEEP_IMAGES,
             proxy: None,
             mesh: MeshConfig::default(),
             resolvers: "/etc/resolv.conf".into(),

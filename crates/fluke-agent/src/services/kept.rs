@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::addresses::Addresses;
+use super::fetched::Fetched;
 use super::inbox::Tables;
 use crate::host::files;
 
@@ -56,6 +57,16 @@ impl Folder {
     /// Keeps which deployment has which address.
     pub fn keep_addresses(&self, addresses: &Addresses) {
         self.save("addresses.json", addresses);
+    }
+
+    /// The images that were fetched for services.
+    pub fn fetched(&self) -> Fetched {
+        self.load("fetched.json").unwrap_or_default()
+    }
+
+    /// Keeps which images were fetched for services.
+    pub fn keep_fetched(&self, fetched: &Fetched) {
+        self.save("fetched.json", fetched);
     }
 
     /// The tables that were last heard.

@@ -9,6 +9,7 @@ mod desired;
 mod doing;
 mod doors;
 mod hearing;
+mod images;
 mod jobs;
 mod lives;
 mod look;
@@ -32,6 +33,7 @@ use fluke_model::volume::Volumes;
 
 use super::addresses::Addresses;
 use super::bridge::Interfaces;
+use super::fetched::Fetched;
 use super::inbox::{Inbox, Settle, Tables};
 use super::kept::Folder;
 use super::plan::Ending;
@@ -97,6 +99,7 @@ pub struct Lane {
     settling: Option<Settling>,
     claim: Option<Claim>,
     addresses: Addresses,
+    fetched: Fetched,
     /// The last bytes of addresses that Podman would not give.
     unusable: BTreeSet<u8>,
     /// Deployments whose containers were to have one of these.
@@ -161,6 +164,7 @@ impl Lane {
         Self {
             claim: folder.claim(),
             addresses: folder.addresses(),
+            fetched: folder.fetched(),
             tables: inbox.tables(),
             jobs: Jobs::new(podman.clone()),
             host,
@@ -256,10 +260,11 @@ impl Lane {
         wants || self.has_containers || self.node_type == NodeType::Proxy
     }
 
-    /// Whether anything may happen here that others have to know of: a volume that somebody removes
-    /// is what a replica waited for.
+    /// Whether anything may happen here that somebody has to know of: a volume that is removed is
+    /// what a replica waited for, and an image that is of no use has its time.
     fn is_watchful(&self) -> bool {
-        self.is_concerned() || self.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty())
+        let has_volumes = self.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty());
+        self.is_concerned() || has_volumes || !self.fetched.is_empty()
     }
 
     /// Nothing is asked, listened to or timed any more.
@@ -339,10 +344,18 @@ impl Lane {
             Done::Note => true,
             Done::Pulled { image, result } => {
                 match result {
-                    Ok(()) => self.images.retain(|known| *known != image),
+                    Ok(id) => {
+                        self.images.retain(|known| *known != image);
+                        self.fetched.came(image, id);
+                        self.folder.keep_fetched(&self.fetched);
+                    }
                     Err(why) => self.images.failed(image, why, now),
                 }
                 true
+            }
+            Done::LetGo { image, result } => {
+                self.was_let_go(&image, result);
+                false
             }
             Done::Stopped { container, result } => {
                 if let Err(why) = result {

@@ -201,6 +201,14 @@ impl Podman {
         }
     }
 
+    /// Takes this name from an image, and with its last name the image itself. One that a container
+    /// is made of stays, and that is an error.
+    pub async fn remove_image(&self, name: &str) -> Result<(), PodmanError> {
+        let what = format!("remove the image {name}");
+        let path = format!("images/{}?force=false", escape(name));
+        self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await.map(drop)
+    }
+
     /// Fetches an image; with the credentials of the host's own auth file.
     pub async fn pull(&self, name: &str) -> Result<Pull, PodmanError> {
         let what = format!("pull {name}");

@@ -145,6 +145,7 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
         services: Some(ServicesConfig {
             socket: config.containers.socket,
             exclusive: config.containers.exclusive,
+            keep_images: config.containers.keep_images,
             proxy: config.proxy,
             mesh: config.mesh,
             ..ServicesConfig::default()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fluke_agent::services::KEEP_IMAGES;
 use fluke_agent::services::mesh::parse_endpoint;
 use fluke_agent::services::podman::SOCKET;
 use fluke_agent::services::{Acme, Certificate, MeshConfig, ProxyConfig};
@@ -97,11 +98,13 @@ pub struct Containers {
     pub exclusive: bool,
     /// Where Podman listens.
     pub socket: PathBuf,
+    /// How long an image that was fetched for a service stays after its last use.
+    pub keep_images: Duration,
 }
 
 impl Default for Containers {
     fn default() -> Self {
-        Self { exclusive: false, socket: SOCKET.into() }
+        Self { exclusive: false, socket: SOCKET.into(), keep_images: KEEP_IMAGES }
     }
 }
 
@@ -323,6 +326,7 @@ fn read_containers(
     let containers = Containers {
         exclusive: read.or(Field::bool("exclusive"), default.exclusive),
         socket: read.or(fields::absolute_path("socket"), default.socket),
+        keep_images: read.or(fields::at_least_a_second("keep_images"), default.keep_images),
     };
     read.finish();
     containers

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::doors::Knock;
 use super::rounds::{Answer, Question};
-use crate::services::podman::{Podman, Progress};
+use crate::services::podman::{Podman, PodmanError, Progress};
 
 /// Images at the same time; more would only share the same line.
 const MOST_PULLS: usize = 3;
@@ -37,6 +37,13 @@ const LONGEST_KNOCK: Duration = Duration::from_secs(1);
 pub enum Done {
     /// An image is here, or is not to be had.
     Pulled {
+        /// Which.
+        image: String,
+        /// Its id, or why not.
+        result: Result<String, String>,
+    },
+    /// An image is not kept any more, or could not be let go of.
+    LetGo {
         /// Which.
         image: String,
         /// Why not.
@@ -74,6 +81,8 @@ pub struct Jobs {
     running: JoinSet<Done>,
     pulls: BTreeMap<String, Pulling>,
     stopping: BTreeSet<String>,
+    /// One after the other: nobody waits for the room.
+    letting_go: bool,
     notes: mpsc::Receiver<(String, String)>,
     notes_out: mpsc::Sender<(String, String)>,
 }
@@ -89,7 +98,8 @@ impl Jobs {
     pub fn new(podman: Podman) -> Self {
         let (notes_out, notes) = mpsc::channel(NOTES);
         let (pulls, stopping) = (BTreeMap::new(), BTreeSet::new());
-        Self { podman, running: JoinSet::new(), pulls, stopping, notes, notes_out }
+        let running = JoinSet::new();
+        Self { podman, running, pulls, stopping, letting_go: false, notes, notes_out }
     }
 
     /// How far the image is, if it is on its way.
@@ -137,6 +147,18 @@ impl Jobs {
                 Done::Stopped { container, result: result.map_err(|error| error.to_string()) }
             });
         }
+    }
+
+    /// Lets go of an image, if it still is the one that has this id.
+    pub fn let_go(&mut self, image: &str, id: &str) {
+        if std::mem::replace(&mut self.letting_go, true) {
+            return;
+        }
+        let (podman, image, id) = (self.podman.clone(), image.to_owned(), id.to_owned());
+        self.running.spawn(async move {
+            let result = let_go(&podman, &image, &id).await.map_err(|error| error.to_string());
+            Done::LetGo { image, result }
+        });
     }
 
     /// Asks a container how it feels.
@@ -194,6 +216,7 @@ impl Jobs {
         match &done {
             Done::Pulled { image, .. } => drop(self.pulls.remove(image)),
             Done::Stopped { container, .. } => drop(self.stopping.remove(container)),
+            Done::LetGo { .. } => self.letting_go = false,
             Done::Asked { .. } | Done::Knocked { .. } | Done::Note => {}
         }
         done
@@ -217,17 +240,25 @@ async fn pull(podman: Podman, image: String, notes: mpsc::Sender<(String, String
     Done::Pulled { image, result }
 }
 
+async fn let_go(podman: &Podman, image: &str, id: &str) -> Result<(), PodmanError> {
+    match podman.image(image).await? {
+        Some(found) if found.id == id => podman.remove_image(image).await,
+        // Somebody removed it, or fetched another one under its name: that is theirs.
+        _ => Ok(()),
+    }
+}
+
 async fn pull_through(
     podman: &Podman,
     image: &str,
     notes: &mpsc::Sender<(String, String)>,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let silence = || format!("nothing was heard of {image} for {} s", SILENCE.as_secs());
     let said = timeout(SILENCE, podman.pull(image)).await.map_err(|_| silence())?;
     let mut pull = said.map_err(|error| error.to_string())?;
     loop {
         match timeout(SILENCE, pull.next()).await.map_err(|_| silence())? {
-            Ok(Progress::Done(_)) => return Ok(()),
+            Ok(Progress::Done(id)) => return Ok(id),
             Ok(Progress::Says(text)) => {
                 let note: String = text.chars().take(LONGEST_NOTE).collect();
                 // Whoever does not keep up with reading reads the next one.

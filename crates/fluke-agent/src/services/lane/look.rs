@@ -25,6 +25,8 @@ pub struct Seen {
     pub containers: Vec<Container>,
     /// Images that are needed for something that is missing, and are here.
     pub present: BTreeSet<String>,
+    /// The ids of images that containers are made of, whoever's they are.
+    pub used: BTreeSet<String>,
     /// What containers are connected by.
     pub network: Network,
     /// The first processes of ours that run.
@@ -36,9 +38,9 @@ pub struct Seen {
 impl Seen {
     /// What somebody knows who could not look.
     pub fn nothing() -> Self {
-        let (present, processes) = (BTreeSet::new(), BTreeSet::new());
+        let (present, used, processes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (network, volumes) = (Network::Ready, None);
-        Self { containers: Vec::new(), present, network, processes, volumes }
+        Self { containers: Vec::new(), present, used, network, processes, volumes }
     }
 }
 
@@ -107,7 +109,9 @@ impl Look<'_> {
             containers.push(container);
         }
         let present = self.images(&containers).await?;
-        Ok(Seen { containers, present, network, processes, volumes: listing.volumes.clone() })
+        let used = listed.iter().map(|it| it.image_id.clone()).collect();
+        let volumes = listing.volumes.clone();
+        Ok(Seen { containers, present, used, network, processes, volumes })
     }
 
     /// What there is: as Podman says, or as it said where it would say the same; and where the

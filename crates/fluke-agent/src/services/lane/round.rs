@@ -107,6 +107,7 @@ impl Lane {
         self.looked = Some(Instant::now());
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);
+            self.let_images_go(desired, &seen.used);
             if seen.volumes.is_some() {
                 self.volumes.clone_from(&seen.volumes);
             }
@@ -140,6 +141,7 @@ impl Lane {
             containers: seen.containers.iter().map(|it| self.known(it)).collect(),
             present: seen.present.clone(),
             network: seen.network.clone(),
+            used: BTreeSet::new(),
             processes: BTreeSet::new(),
             volumes: None,
         };

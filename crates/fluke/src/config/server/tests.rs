@@ -366,6 +366,7 @@ agent {
   containers {
     exclusive = true
     socket    = "/run/other.sock"
+    keep_images = "36h"
   }
   proxy {
     program = "/opt/traefik"
@@ -390,6 +391,7 @@ agent {
     assert_eq!(agent.logs_endpoint, None);
     let socket = PathBuf::from("/run/other.sock");
     assert_eq!((agent.containers.exclusive, agent.containers.socket), (true, socket));
+    assert_eq!(agent.containers.keep_images, Duration::from_secs(36 * 3600));
     let proxy = agent.proxy.expect("it is one");
     assert_eq!(proxy.program, Some("/opt/traefik".into()));
     let acme = proxy.acme.expect("somebody gives certificates");

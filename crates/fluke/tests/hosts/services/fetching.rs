@@ -3,7 +3,7 @@
 use super::support::{
     address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
 };
-use crate::hosts::support::{Host, bed};
+use crate::hosts::support::{Host, Join, bed};
 
 /// `fluke`, with the password `s3cret`.
 const PASSWORDS: &str = "fluke:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n";
@@ -36,15 +36,17 @@ fn trusts_registry(host: &Host) {
 }
 
 #[test]
-fn an_image_is_pulled_with_the_host_s_own_password_and_a_host_without_one_says_so() {
+fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them() {
     let Some(bed) = bed() else { return };
     let [hub, app] = bed.hosts(["hub", "app-1"]);
     for tag in ["1", "2"] {
         has_image(&hub, tag);
     }
     is_registry(&hub, "1");
-    let app = app.joins("role=app");
+    let more = "containers {\n    keep_images = \"1s\"\n  }".into();
+    let app = app.joins_as(&Join { labels: "role=app".into(), more, ..Join::default() });
     trusts_registry(&app);
+    has_image(&app, "3");
     let web = |tag: &str| service("web", tag, "").replace("localhost/", "hub:5000/");
     bed.commit("web.fluke.hcl", &web("1"));
     bed.until("it is told why there is no image", |bed| {
@@ -67,4 +69,9 @@ fn an_image_is_pulled_with_the_host_s_own_password_and_a_host_without_one_says_s
             && containers(&app, "web") == now
             && answer(&app, &format!("http://{}:3000", address(&app, &now[0]))) == "2"
     });
+
+    // What was fetched for it goes with it; what somebody else has here stays, used or not.
+    app.until("! podman image exists hub:5000/web:1");
+    assert!(app.is("podman image exists hub:5000/web:2"));
+    assert!(app.is("podman image exists localhost/web:3"));
 }
