@@ -1,5 +1,7 @@
 //! From what Podman says to what it means. Pure.
 
+mod image;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -135,14 +137,10 @@ fn differs(
 }
 
 fn other_image(details: &Details, spec: &ContainerSpec) -> Option<String> {
-    // A digest says what it is; a tag only what it was when it was pulled.
-    if let Some((_, digest)) = spec.image.split_once('@') {
-        let found = details.image_digest.as_deref()?;
-        return (found != digest).then(|| format!("it runs the image {found}"));
+    match image::compare(&spec.image, &details.image_name, details.image_digest.as_deref()) {
+        image::Same::No(found) => Some(format!("it was made from {found}")),
+        image::Same::Yes | image::Same::Unknown => None,
     }
-    let is_same = details.image_name == spec.image
-        || details.image_name.ends_with(&format!("/{}", spec.image));
-    (!is_same).then(|| format!("it was made from {}", details.image_name))
 }
 
 fn other_environment(

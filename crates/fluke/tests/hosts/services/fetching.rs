@@ -1,7 +1,8 @@
 //! Images come from a registry, with the credentials that the host itself has.
 
 use super::support::{
-    address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
+    address, answer, asks, containers, described, has_image, is_asked_for, running, runs_one,
+    service,
 };
 use crate::hosts::support::{Host, Join, bed};
 
@@ -74,4 +75,36 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
     app.until("! podman image exists hub:5000/web:1");
     assert!(app.is("podman image exists hub:5000/web:2"));
     assert!(app.is("podman image exists localhost/web:3"));
+}
+
+#[test]
+fn an_image_is_the_same_by_its_digest_for_all_architectures_and_for_one() {
+    let Some(bed) = bed() else { return };
+    let [hub, app] = bed.hosts(["hub", "app-1"]);
+    has_image(&hub, "1");
+    is_registry(&hub, "1");
+    hub.run(
+        "podman manifest create all; podman manifest add all localhost/web:1; \
+         podman manifest push --quiet --all all docker://hub:5000/web:all",
+    );
+    let kinds = ["oci.image.index.v1", "docker.distribution.manifest.list.v2"]
+        .map(|kind| format!("--header 'Accept: application/vnd.{kind}+json'"));
+    let list = hub.run(&format!(
+        "curl --silent --user fluke:s3cret {} http://hub:5000/v2/web/manifests/all",
+        kinds.join(" ")
+    ));
+    let list: serde_json::Value = serde_json::from_str(&list).expect("a list of manifests");
+    let one = list["manifests"][0]["digest"].as_str().expect("a digest").to_owned();
+    let app = app.joins("role=app");
+    trusts_registry(&app);
+    app.run("podman login --username fluke --password s3cret hub:5000");
+    let web = |image: &str| service("web", "1", "").replace("localhost/web:1", image);
+    bed.commit("web.fluke.hcl", &web("hub:5000/web:all"));
+    let by_tag = runs_one(&bed, &app, "web");
+    bed.commit("web.fluke.hcl", &web(&format!("hub:5000/web:all@{one}")));
+    bed.until("it is replaced", |_| !containers(&app, "web").contains(&by_tag));
+    let pinned = runs_one(&bed, &app, "web");
+    // Who takes it for another one, replaces it without end.
+    asks(&bed, r#"{"scope":"agent","name":"app-1","by":"a story"}"#);
+    assert_eq!(runs_one(&bed, &app, "web"), pinned);
 }
