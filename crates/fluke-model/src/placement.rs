@@ -145,14 +145,15 @@ impl<'a> Placing<'a> {
 
     fn next_move(&self) -> Option<(u32, &'a Candidate)> {
         let fullest = self.here().map(|host| self.load(host)).max()?;
-        let of_the_fullest = |host: &AgentName| {
-            let candidate = self.here().find(|candidate| candidate.host == *host);
-            candidate.is_some_and(|candidate| self.load(candidate) == fullest)
-        };
+        // Mostly that is all there is to ask, and it is asked often.
+        if self.least()? + 2 > fullest {
+            return None;
+        }
+        let is_full = |host: &&Candidate| self.load(host) == fullest;
+        let full: BTreeSet<&AgentName> = self.here().filter(is_full).map(|it| &it.host).collect();
         // The newest one is the one that is missed least.
-        let (number, _) = self.placement.iter().rev().find(|(_, host)| of_the_fullest(host))?;
-        let to = self.emptiest(*number)?;
-        (self.load(to) + 2 <= fullest).then_some((*number, to))
+        let (number, _) = self.placement.iter().rev().find(|(_, host)| full.contains(host))?;
+        Some((*number, self.emptiest(*number)?))
     }
 
     /// Those that something new can be put on.
@@ -161,11 +162,13 @@ impl<'a> Placing<'a> {
     }
 
     fn emptiest(&self, number: u32) -> Option<&'a Candidate> {
-        let rank = |host: &&Candidate| {
-            let weight = weight(self.wanted.service, number, &host.host);
-            (std::cmp::Reverse(self.load(host)), weight)
-        };
-        self.here().max_by_key(rank)
+        let least = self.least()?;
+        let emptiest = self.here().filter(|host| self.load(host) == least);
+        emptiest.max_by_key(|host| weight(self.wanted.service, number, &host.host))
+    }
+
+    fn least(&self) -> Option<u32> {
+        self.here().map(|host| self.load(host)).min()
     }
 
     fn load(&self, host: &Candidate) -> u32 {

@@ -97,12 +97,14 @@ impl View {
 
     /// Remembers what was placed, so that it stays placed.
     pub fn give(&mut self, service: &ServiceName, placement: &Placement) {
+        let mut given: BTreeMap<&AgentName, BTreeSet<u32>> = BTreeMap::new();
+        for (number, host) in placement {
+            given.entry(host).or_default().insert(*number);
+        }
         for (name, host) in &mut self.hosts {
-            let numbers: BTreeSet<u32> =
-                placement.iter().filter(|(_, at)| *at == name).map(|(number, _)| *number).collect();
-            match numbers.is_empty() {
-                true => drop(host.given.remove(service)),
-                false => drop(host.given.insert(service.clone(), numbers)),
+            match given.remove(name) {
+                None => drop(host.given.remove(service)),
+                Some(numbers) => drop(host.given.insert(service.clone(), numbers)),
             }
         }
     }
