@@ -241,6 +241,9 @@ impl<'a> Compiler<'a> {
             gate if own.contains(&gate) => {
                 Err(format!("port {} is for requests, by their domain", gate.port()))
             }
+            gate if gate == Gate::Tcp(self.settings.api) => {
+                Err(format!("Traefik itself is asked how it is at port {}", gate.port()))
+            }
             gate if self.taken.contains(&gate) => Err(format!(
                 "another program of this host has port {}; `ss -lntup` shows which",
                 gate.port()

@@ -173,6 +173,14 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
             "9:16 the external port 443 is not free: proxies take requests there; choose another",
         ),
         (
+            "  port \"t\" {\n    container = 80\n    protocol = \"tcp\"\n    external = 781\n  }",
+            "9:16 the external port 781 is not free: proxies are asked there how they are; choose another",
+        ),
+        (
+            "  port \"u\" {\n    container = 80\n    protocol = \"udp\"\n    external = 53\n  }",
+            "9:16 the external port 53 is not free: hosts answer containers' questions for names there; choose another",
+        ),
+        (
             "  port \"a\" {\n    container = 80\n  }\n  port \"a\" {\n    container = 81\n  }",
             "9:3 port `a` is declared twice in this service; give one of the two another name",
         ),

@@ -19,9 +19,12 @@ const PROTOCOLS: &[(&str, Protocol)] =
     &[("http", Protocol::Http), ("tcp", Protocol::Tcp), ("udp", Protocol::Udp)];
 
 /// What proxies and the mesh listen on themselves.
-const TAKEN: [(Protocol, u16, &str); 3] = [
+const TAKEN: [(Protocol, u16, &str); 6] = [
     (Protocol::Tcp, 80, "proxies take requests there"),
     (Protocol::Tcp, 443, "proxies take requests there"),
+    (Protocol::Tcp, 53, "hosts answer containers' questions for names there"),
+    (Protocol::Udp, 53, "hosts answer containers' questions for names there"),
+    (Protocol::Tcp, 781, "proxies are asked there how they are"),
     (Protocol::Udp, 51820, "the mesh has it"),
 ];
 

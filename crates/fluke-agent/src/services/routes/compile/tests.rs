@@ -180,6 +180,7 @@ fn what_cannot_be_is_left_out_and_said() {
         row("g", tcp(7000, None), &[]),
         row("h", tcp(7000, Some("h.example.com")), &[]),
         row("i", Traffic::Udp { external: Some(7000) }, &[]),
+        row("j", tcp(settings().api, None), &[]),
     ];
     let taken = [Gate::Tcp(22)].into();
     let plan = compile(&Routes::from(rows), &settings(), Vec::new(), &taken);
@@ -191,6 +192,7 @@ fn what_cannot_be_is_left_out_and_said() {
             "d.main is left out: port 80 is for requests, by their domain",
             "e.main is left out: another program of this host has port 22; `ss -lntup` shows which",
             "g.main is left out: f.main has the same domain or port",
+            "j.main is left out: Traefik itself is asked how it is at port 781",
         ]
     );
     let routers: Vec<_> = plan.dynamic.tcp.routers.keys().collect();
