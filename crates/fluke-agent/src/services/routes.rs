@@ -120,7 +120,6 @@ pub struct Proxy<S = Systemd> {
     log: Log,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
-    current: Option<Generation>,
 }
 
 impl Proxy {
@@ -140,7 +139,6 @@ impl<S: Supervisor> Proxy<S> {
             api: Api::new()?,
             certificates: Certificates::default(),
             in_effect: Routes::default().hash(),
-            current: None,
         })
     }
 
@@ -184,7 +182,7 @@ impl<S: Supervisor> Proxy<S> {
             program,
             folder: self.settings.folder.clone(),
         };
-        files::write(&unit.folder, &plan).map_err(|why| self.not_written(why))?;
+        let plan = self.write(plan).await?;
         match running.iter().any(|it| it.generation == unit.generation) {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
@@ -235,6 +233,14 @@ impl<S: Supervisor> Proxy<S> {
         }
         let all = plan.gates.difference(&own).copied();
         all.filter(|gate| !is_free(*gate, self.settings.listen)).collect()
+    }
+
+    /// Writes what Traefik is to read, on a thread that may wait for the disk.
+    async fn write(&self, plan: Plan) -> Result<Plan, RoutesError> {
+        let folder = self.settings.folder.clone();
+        let write = move || files::write(&folder, &plan).map(|()| plan);
+        let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
+        written.and_then(|written| written).map_err(|why| self.not_written(why))
     }
 
     /// Starts a process; those that run serve until it does.
@@ -293,7 +299,6 @@ impl<S: Supervisor> Proxy<S> {
         files::forget_all_but(&self.settings.folder, current)
             .map_err(|why| self.not_written(why))?;
         self.supervisor.follow(current);
-        self.current = Some(current.clone());
         Ok(())
     }
 
@@ -342,9 +347,13 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     async fn bound_log(&mut self) -> Result<(), String> {
-        let Some(current) = &self.current else { return Ok(()) };
-        if self.log.put_aside().map_err(|error| error.to_string())? {
-            let told = self.supervisor.signal(current, Signal::Reopen).await;
+        if !self.log.put_aside().map_err(|error| error.to_string())? {
+            return Ok(());
+        }
+        // Whoever started them, and whatever they are to make way for: all write to the same one.
+        let running = self.supervisor.running().await.map_err(|error| error.to_string())?;
+        for one in running.iter().filter(|it| it.is_up) {
+            let told = self.supervisor.signal(&one.generation, Signal::Reopen).await;
             told.map_err(|error| error.to_string())?;
         }
         Ok(())

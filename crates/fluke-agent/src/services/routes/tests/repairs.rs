@@ -102,6 +102,22 @@ async fn a_log_that_was_put_aside_is_followed_by_another() {
 }
 
 #[tokio::test]
+async fn an_agent_that_starts_anew_keeps_the_log_within_bounds_though_nothing_is_to_be_done() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let log = stage.path("access.log");
+    stage.get("a.example.com").await;
+    until("there is a log", || log.exists()).await;
+    std::fs::rename(&log, stage.path("access.log.1")).expect("moved");
+    let Stage { proxy, .. } = &mut stage;
+    let foreman = std::mem::take(&mut proxy.supervisor);
+    let mut successor = Proxy::kept_by(foreman, proxy.settings.clone()).expect("a client");
+    assert_eq!(successor.check(&routes).await.expect("it can be told"), None);
+    successor.bound_log().await.expect("told");
+    until("another log is there", || log.exists()).await;
+}
+
+#[tokio::test]
 async fn a_host_without_traefik_says_what_to_install() {
     let subnet = fluke_model::directory::Subnet::new(1).expect("a subnet");
     let folder = tempfile::tempdir().expect("a folder");
