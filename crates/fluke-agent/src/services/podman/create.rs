@@ -24,6 +24,9 @@ pub const VOLUME: &str = "fluke.volume";
 /// The period over which use of a processor is counted, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 
+/// What a container has written is kept up to this size, in bytes, where Podman itself keeps it.
+const LOG_SIZE: u64 = 16 << 20;
+
 /// What Podman is asked to make.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Made {
@@ -45,6 +48,7 @@ pub struct Made {
     r_limits: Vec<Limit>,
     restart_policy: &'static str,
     image_volume_mode: &'static str,
+    log_configuration: LogConfiguration,
 }
 
 impl Made {
@@ -57,6 +61,11 @@ impl Made {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct LogConfiguration {
+    size: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -204,6 +213,8 @@ pub fn create_body(
         restart_policy: "no",
         // A volume that the manifest does not name is not kept.
         image_volume_mode: "tmpfs",
+        // As the host has it; but no container may fill the disk by talking.
+        log_configuration: LogConfiguration { size: LOG_SIZE },
     }
 }
 

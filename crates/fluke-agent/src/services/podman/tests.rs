@@ -74,6 +74,7 @@ fn a_container_is_asked_for_in_podman_s_words() {
             "r_limits": [{ "type": "nofile", "soft": 1024, "hard": 4096 }],
             "restart_policy": "no",
             "image_volume_mode": "tmpfs",
+            "log_configuration": { "size": 16_777_216 },
         })
     );
 }
