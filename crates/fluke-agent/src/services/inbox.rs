@@ -40,6 +40,24 @@ pub struct Tables {
     pub placements: Option<Arc<Placements>>,
 }
 
+impl Tables {
+    /// Whether nothing was heard between the two.
+    pub fn is_same(&self, other: &Self) -> bool {
+        fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+            match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (None, None) => true,
+                _ => false,
+            }
+        }
+        let Self { names, routes, peers, placements } = self;
+        same(names, &other.names)
+            && same(routes, &other.routes)
+            && same(peers, &other.peers)
+            && same(placements, &other.placements)
+    }
+}
+
 /// Everything that holds now.
 #[derive(Debug, Clone, Default)]
 pub struct Word {

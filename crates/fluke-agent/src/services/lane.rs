@@ -38,7 +38,6 @@ use super::inbox::{Inbox, Settle, Tables};
 use super::kept::Folder;
 use super::plan::Ending;
 use super::podman::Podman;
-use super::section::Section;
 use super::sections::{Account, Sections};
 use super::setback::Setbacks;
 use super::{Clock, ServicesConfig};
@@ -104,6 +103,9 @@ pub struct Lane {
     unusable: BTreeSet<u8>,
     /// Deployments whose containers were to have one of these.
     misplaced: BTreeSet<DeploymentId>,
+    /// What containers are called here, whoever's they are, and what Podman would call none.
+    names: BTreeSet<String>,
+    refused: BTreeSet<String>,
     tables: Tables,
 
     deployments: Setbacks<DeploymentId>,
@@ -179,6 +181,8 @@ impl Lane {
             interfaces,
             unusable: BTreeSet::new(),
             misplaced: BTreeSet::new(),
+            names: BTreeSet::new(),
+            refused: BTreeSet::new(),
             desired: None,
             session: None,
             settling: None,
@@ -217,7 +221,7 @@ impl Lane {
     async fn wake_up(&mut self, idle: Idle, wake: Wake) -> Idle {
         let news = self.hear();
         let cause = self.cause(wake, news);
-        if let (Wake::Section, _) | (Wake::Told, News::Tables) = (wake, news) {
+        if let (Wake::Section | Wake::Told, News::Tables) = (wake, news) {
             self.look_after_sections(cause).await;
             return idle;
         }
@@ -229,6 +233,9 @@ impl Lane {
         }
         self.look_at = None;
         let Some(desired) = self.desired.clone() else {
+            // A proxy leads where it led before, whether or not its host knows what it should be.
+            self.look_after_sections(cause).await;
+            self.looked = self.is_concerned().then(Instant::now);
             self.answer_with(Some("this host was not told yet what it should be".into())).await;
             return idle;
         };
@@ -245,7 +252,7 @@ impl Lane {
             return self.stay_quiet(idle).await;
         }
         let idle = self.work_through(idle, desired, cause).await;
-        self.keep_tables();
+        self.keep_tables().await;
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
             (false, true) => self.sections = None,
@@ -286,7 +293,7 @@ impl Lane {
         let account = held.map(|held| Account { cause, held });
         self.settle_sections(account.as_ref()).await;
         self.say_how_sections_are().await;
-        self.keep_tables();
+        self.keep_tables().await;
     }
 
     /// Says once that nothing is here, if somebody may think otherwise.
@@ -311,7 +318,6 @@ impl Lane {
             let Self { inbox, jobs, watch, lives, sections, .. } = self;
             let done = tokio::select! {
                 biased;
-                () = inbox.news() => return Wake::Told,
                 () = events(watch) => return Wake::Event,
                 () = lives.next() => return Wake::Event,
                 done = jobs.next() => done,
@@ -319,6 +325,9 @@ impl Lane {
                 () = until(due) => return Wake::Due,
                 () = until(ask) => continue,
                 () = until(safety) => return Wake::Safety,
+                // Last, because a fleet that changes without a pause has news all the time; whatever
+                // else wakes the lane, it hears all that it was told.
+                () = inbox.news() => return Wake::Told,
             };
             if self.ended(done) {
                 return Wake::Job;
@@ -410,9 +419,9 @@ impl Lane {
     }
 
     async fn say_how_sections_are(&mut self) {
-        let (Some(sections), Some(_)) = (&self.sections, self.session) else { return };
+        let (Some(sections), Some(_)) = (&mut self.sections, self.session) else { return };
         let network = self.said.network(sections.report());
-        let reached = sections.mesh().identity().map(|(public_key, endpoints)| MeshReport {
+        let reached = sections.identity().map(|(public_key, endpoints)| MeshReport {
             public_key,
             endpoints,
             claim: self.claim,
@@ -434,10 +443,17 @@ impl Lane {
         }
     }
 
-    fn keep_tables(&mut self) {
+    /// Keeps what was heard of others, on a thread that may wait for the disk: this one also says
+    /// that the host is alive.
+    async fn keep_tables(&mut self) {
         let tables = self.inbox.tables();
-        self.folder.keep_tables(&tables, &self.tables);
-        self.tables = tables;
+        let before = std::mem::replace(&mut self.tables, tables.clone());
+        if !tables.is_same(&before) {
+            let folder = self.folder.clone();
+            let kept = tokio::task::spawn_blocking(move || folder.keep_tables(&tables, &before));
+            // It says itself what went wrong.
+            let _ = kept.await;
+        }
     }
 }
 

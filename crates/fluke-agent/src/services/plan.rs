@@ -20,7 +20,7 @@ use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health
 
 use place::Place;
 
-pub use place::is_well;
+pub use place::{TIME_TO_LISTEN, is_well};
 
 /// Among what changes are done to, where all others are ids of containers.
 pub const THE_NETWORK: &str = "the network";
@@ -76,6 +76,13 @@ pub struct Container {
     pub silent_at: Option<u16>,
     /// Whether it is in the network of services, whoever's it is.
     pub in_network: bool,
+}
+
+impl Container {
+    /// Whether it runs, or somebody is changing that.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Running | State::Changing)
+    }
 }
 
 /// What becomes of a container that was told to end because it is not well.

@@ -82,6 +82,11 @@ impl PodmanError {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
+    /// Whether it is Podman's word on what it was asked about, and on nothing else.
+    pub fn is_an_answer(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Garbled { .. })
+    }
+
     /// Whether there was no answer in time.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::TimedOut { .. })

@@ -22,7 +22,7 @@ pub use routes::RoutesSection;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Something on this host that does as a table says.
-pub trait Section: Send {
+pub trait Section: Send + 'static {
     /// What it does as.
     type Table: Tabular;
     /// Why it cannot.
@@ -53,15 +53,15 @@ pub trait Section: Send {
 }
 
 /// A table, whatever is in it.
-pub trait Tabular: Default + Send + Sync {
+pub trait Tabular: Default + Send + Sync + 'static {
     /// Equal for equal content.
     fn hash(&self) -> Hash256;
 }
 
 impl<K, V> Tabular for Table<K, V>
 where
-    K: Ord + Clone + Serialize + Send + Sync,
-    V: Clone + PartialEq + Serialize + Send + Sync,
+    K: Ord + Clone + Serialize + Send + Sync + 'static,
+    V: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
     fn hash(&self) -> Hash256 {
         Table::hash(self)
@@ -124,14 +124,21 @@ impl<S: Section> Kept<S> {
         self.setbacks.marks().values().map(|setback| setback.until).min()
     }
 
+    /// Whether a look is worth while.
+    pub fn is_due(&self, wanted: &S::Table, now: Instant) -> bool {
+        let hash = wanted.hash();
+        let is_other = self.settled != Some(hash);
+        self.setbacks.is_due(&hash, now) && (is_other || self.in_doubt)
+    }
+
     /// Looks whether it is as `wanted` says, if that is worth while.
     pub async fn look(&mut self, wanted: &Arc<S::Table>, now: Instant) -> Looked {
         let hash = wanted.hash();
         self.setbacks.retain(|of| *of == hash);
-        let is_other = self.settled != Some(hash);
-        if !self.setbacks.is_due(&hash, now) || !(is_other || self.in_doubt) {
+        if !self.is_due(wanted, now) {
             return Looked::Fine;
         }
+        let is_other = self.settled != Some(hash);
         self.in_doubt = false;
         match self.differs(wanted).await {
             Ok(None) => self.is_well(hash),

@@ -1,32 +1,39 @@
 //! Mesh, names and routes of this host, in this order: nobody is led where no way leads.
 
+mod part;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fluke_model::directory::Subnet;
-use fluke_model::id::StepAddress;
-use fluke_model::message::{Fact, NetworkReport, NodeType, Subject};
-use fluke_model::verdict::{Outcome, Output};
+use fluke_model::directory::{PublicKey, Subnet};
+use fluke_model::message::{NetworkReport, NodeType};
 
 use super::inbox::Tables;
 use super::kept::Folder;
-use super::lane::saying::{Note, Scribe};
+use super::lane::saying::Scribe;
 use super::lane::state::Cause;
 use super::names;
-use super::section::{Kept, Looked, MeshSection, NamesSection, RoutesSection, Section};
+use super::section::{MeshSection, NamesSection, RoutesSection, Section};
 use super::{MeshConfig, ServicesConfig};
 use super::{mesh, routes};
 use crate::state::Held;
+use part::Part;
 
 /// All of them.
 #[derive(Debug)]
 pub struct Sections {
-    names: Kept<NamesSection>,
+    names: Part<NamesSection>,
     /// Only proxies have routes.
-    routes: Option<Kept<RoutesSection>>,
-    mesh: Kept<MeshSection>,
+    routes: Option<Part<RoutesSection>>,
+    mesh: Part<MeshSection>,
+    /// How others reach this host, as it was last known.
+    identity: Option<Identity>,
 }
+
+/// A host's key in the mesh, and where it may be reached.
+pub type Identity = (PublicKey, Vec<SocketAddr>);
 
 /// On whose account something is done, for the record.
 #[derive(Debug, Clone)]
@@ -54,45 +61,49 @@ impl Sections {
         let routes = match node_type {
             NodeType::Worker => None,
             NodeType::Proxy => {
-                Some(Kept::new(RoutesSection::new(settings(config, folder, subnet))))
+                let section = RoutesSection::new(settings(config, folder, subnet));
+                Some(Part::new(NetworkReport::ROUTES, section))
             }
         };
         let MeshConfig { port, endpoint } = config.mesh;
         let mesh = mesh::Setup { port, endpoint, ..mesh::Setup::new(folder.path()) };
+        let mesh = MeshSection::open(mesh, subnet);
+        let identity = mesh.identity();
         Self {
-            names: Kept::new(NamesSection::start(names)),
+            names: Part::new(NetworkReport::NAMES, NamesSection::start(names)),
             routes,
-            mesh: Kept::new(MeshSection::open(mesh, subnet)),
+            mesh: Part::new(NetworkReport::MESH, mesh),
+            identity,
         }
     }
 
-    /// Makes each as its table says, one after the other; a failure stops none of the others.
+    /// Makes each as its table says, one after the other; one that fails stops none of the others,
+    /// and one that takes long is not waited for.
     pub async fn settle(&mut self, tables: &Tables, account: Option<&Account>, scribe: &Scribe) {
-        use NetworkReport as Part;
-        settle(&mut self.mesh, tables.peers.as_ref(), Part::MESH, account, scribe).await;
-        settle(&mut self.names, tables.names.as_ref(), Part::NAMES, account, scribe).await;
+        self.mesh.settle(tables.peers.as_ref(), account, scribe).await;
+        self.names.settle(tables.names.as_ref(), account, scribe).await;
         if let Some(routes) = &mut self.routes {
-            settle(routes, tables.routes.as_ref(), Part::ROUTES, account, scribe).await;
+            routes.settle(tables.routes.as_ref(), account, scribe).await;
         }
     }
 
     /// Has all of them looked at next time.
     pub fn doubt(&mut self) {
         self.names.doubt();
-        self.routes.iter_mut().for_each(Kept::doubt);
+        self.routes.iter_mut().for_each(Part::doubt);
         self.mesh.doubt();
     }
 
     /// Tries at once what failed before.
     pub fn forgive(&mut self) {
         self.names.forgive();
-        self.routes.iter_mut().for_each(Kept::forgive);
+        self.routes.iter_mut().for_each(Part::forgive);
         self.mesh.forgive();
     }
 
     /// When one of them is worth another try.
     pub fn look_at(&self) -> Option<Instant> {
-        let routes = self.routes.as_ref().and_then(Kept::look_at);
+        let routes = self.routes.as_ref().and_then(Part::look_at);
         [self.names.look_at(), routes, self.mesh.look_at()].into_iter().flatten().min()
     }
 
@@ -115,14 +126,17 @@ impl Sections {
     pub fn report(&self) -> NetworkReport {
         NetworkReport {
             names: self.names.report(),
-            routes: self.routes.as_ref().map(Kept::report),
+            routes: self.routes.as_ref().map(Part::report),
             mesh: self.mesh.report(),
         }
     }
 
     /// What others need to know of this host, once it is in the mesh.
-    pub fn mesh(&self) -> &MeshSection {
-        self.mesh.section()
+    pub fn identity(&mut self) -> Option<Identity> {
+        if let Some(mesh) = self.mesh.here() {
+            self.identity = mesh.identity();
+        }
+        self.identity.clone()
     }
 }
 
@@ -136,51 +150,3 @@ fn settings(config: &ServicesConfig, folder: &Folder, subnet: Subnet) -> routes:
         ..routes::Settings::new(folder.proxy(), subnet)
     }
 }
-
-async fn settle<S: Section>(
-    kept: &mut Kept<S>,
-    table: Option<&Arc<S::Table>>,
-    part: &str,
-    account: Option<&Account>,
-    scribe: &Scribe,
-) {
-    let Some(wanted) = table else { return };
-    let (drift, is_news) = match kept.look(wanted, Instant::now()).await {
-        Looked::Fine => return,
-        Looked::Differs { drift, is_news } => (drift, is_news),
-    };
-    let noted =
-        account.and_then(|account| Some((account, StepAddress::try_from(part.to_owned()).ok()?)));
-    let note = |fact| {
-        let (account, part) = noted.clone()?;
-        let Account { cause, held } = account.clone();
-        Some(Note { cause, held, subject: Subject::Service { service: None, part }, fact })
-    };
-    let began = || note(Fact::Began { reason: drift.clone() });
-    // What the server says anew is no drift; that it cannot be done is worth telling.
-    if let Some(note) = began().filter(|_| !is_news) {
-        scribe.record(note).await;
-    }
-    let start = Instant::now();
-    let failure = kept.put_right(wanted, Instant::now()).await.err();
-    if is_news && failure.is_none() {
-        return;
-    }
-    if let Some(note) = began().filter(|_| is_news) {
-        scribe.record(note).await;
-    }
-    if let Some(note) = note(ended(failure, start.elapsed())) {
-        scribe.record(note).await;
-    }
-}
-
-fn ended(failure: Option<String>, took: Duration) -> Fact {
-    Fact::Ended {
-        outcome: if failure.is_none() { Outcome::Success } else { Outcome::Failure },
-        duration_ms: took.as_millis().try_into().unwrap_or(u64::MAX),
-        output: Output::from_text(failure.unwrap_or_default()),
-    }
-}
-
-#[cfg(test)]
-mod tests;

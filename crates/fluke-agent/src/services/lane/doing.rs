@@ -21,6 +21,12 @@ pub enum ChangeError {
     /// Podman would not.
     #[error(transparent)]
     Podman(#[from] PodmanError),
+    /// Podman has something of this name that it does not list, as after a power cut.
+    #[error("Podman would not create {name}, as that name is in use; another one is tried")]
+    NameTaken {
+        /// Which.
+        name: String,
+    },
     /// Its environment cannot be made.
     #[error("its environment cannot be made: {0}")]
     Environment(String),
@@ -42,6 +48,14 @@ impl ChangeError {
     pub fn is_address_taken(&self) -> bool {
         matches!(self, Self::Podman(PodmanError::Refused { why, .. })
             if why.contains("already allocated"))
+    }
+
+    /// The name that a container was to have and that is taken.
+    pub fn taken_name(&self) -> Option<&str> {
+        match self {
+            Self::NameTaken { name } => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -105,8 +119,13 @@ async fn deploy(
     let (address, gateway) = (subnet.address(address), subnet.gateway());
     let spot = Spot { network: bridge::NETWORK, address, gateway };
     let name = free_name(container_name(deployment), &room.names);
-    let body = create_body(deployment, env, spot, limits()).named(name);
-    let id = podman.create(&body).await?;
+    let body = create_body(deployment, env, spot, limits()).named(name.clone());
+    let id = podman.create(&body).await.map_err(|error| match error {
+        PodmanError::Refused { why, .. } if why.contains("name is already in use") => {
+            ChangeError::NameTaken { name }
+        }
+        error => error.into(),
+    })?;
     podman.start(&id).await?;
     Ok(id)
 }

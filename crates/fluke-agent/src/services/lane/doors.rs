@@ -1,16 +1,19 @@
 //! When to knock at which port of which container. Pure.
 //!
 //! A container that runs need not listen yet. Where nobody said how to ask it whether it is well,
-//! it is tried whether it accepts connections: at once and then with growing pauses, until it does.
+//! it is tried whether it accepts connections: at once, then ever so often while somebody waits for
+//! it, and with growing pauses later, until it does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::services::plan::{Container, Deployment, State};
+use crate::services::plan::{Container, Deployment, State, TIME_TO_LISTEN};
 
 /// After the first try.
 const SOONEST: Duration = Duration::from_millis(10);
+/// While it is waited for.
+const EARLY: Duration = Duration::from_millis(200);
 /// However often it was tried.
 const LATEST: Duration = Duration::from_secs(60);
 
@@ -26,6 +29,8 @@ struct Door {
     ports: Vec<u16>,
     /// Those of them at which somebody was found.
     open: BTreeSet<u16>,
+    /// Until when it is waited for.
+    until: Instant,
     pause: Duration,
     /// None while it is being tried.
     next: Option<Instant>,
@@ -88,7 +93,8 @@ impl Doors {
         let door = self.0.get_mut(&knock.container);
         let Some(door) = door.filter(|door| door.process == knock.process) else { return false };
         door.next = Some(now + door.pause);
-        door.pause = (door.pause * 2).min(LATEST);
+        let longest = if now < door.until { EARLY } else { LATEST };
+        door.pause = (door.pause * 2).min(longest);
         door.open.extend(knock.ports.iter().take_while(|port| Some(**port) != silent_at));
         !door.is_shut()
     }
@@ -102,14 +108,15 @@ impl Doors {
 impl Door {
     fn new(process: i32, address: Ipv4Addr, now: Instant) -> Self {
         let (ports, open) = (Vec::new(), BTreeSet::new());
-        Self { process, address, ports, open, pause: SOONEST, next: Some(now) }
+        let (until, pause) = (now + TIME_TO_LISTEN, SOONEST);
+        Self { process, address, ports, open, until, pause, next: Some(now) }
     }
 
     /// The same container may get other ports: that needs no other one.
     fn shall_have(&mut self, ports: &[u16], now: Instant) {
         if self.ports != ports {
             self.ports = ports.to_vec();
-            self.pause = SOONEST;
+            (self.until, self.pause) = (now + TIME_TO_LISTEN, SOONEST);
             self.next = self.next.map(|_| now);
         }
     }

@@ -74,6 +74,7 @@ impl Lane {
         self.containers.forget_all();
         self.images.forget_all();
         self.reach.forget_all();
+        self.refused.clear();
         self.sections.iter_mut().for_each(Sections::forgive);
     }
 

@@ -14,7 +14,7 @@ use super::desired::Desired;
 use super::memory::{Listing, Memory};
 use crate::services::bridge::{self, Interfaces};
 use crate::services::observe::{self, Now};
-use crate::services::plan::{Container, Network};
+use crate::services::plan::{Container, Network, State};
 use crate::services::podman::create::DEPLOYMENT;
 use crate::services::podman::{Details, Listed, Podman, PodmanError};
 
@@ -68,6 +68,25 @@ type Ends = BTreeMap<i32, u32>;
 /// What makes a closer look worth while when it changes.
 type Mark = (String, i64, Option<Vec<String>>);
 
+/// What came of a closer look at one container.
+enum Closer<'a> {
+    /// It was not worth while, or it is gone.
+    None,
+    /// All there is to know.
+    Seen(&'a Details),
+    /// Podman itself cannot.
+    Refused,
+}
+
+impl<'a> Closer<'a> {
+    fn details(&self) -> Option<&'a Details> {
+        match self {
+            Self::Seen(details) => Some(details),
+            Self::None | Self::Refused => None,
+        }
+    }
+}
+
 /// What a look takes.
 #[derive(Debug)]
 pub struct Look<'a> {
@@ -98,8 +117,12 @@ impl Look<'_> {
         let mut containers = Vec::with_capacity(listed.len());
         let mut processes = BTreeSet::new();
         for it in listed.iter() {
-            let details = self.details(it, closely).await?;
-            let mut container = self.understood(it, details);
+            let closer = self.details(it, closely).await?;
+            let mut container = self.understood(it, closer.details());
+            if matches!(closer, Closer::Refused) && !container.is_up() {
+                // As after a power cut: Podman has its name, and nothing to start it from.
+                container.state = State::Stuck;
+            }
             if container.tampered.is_none() {
                 container.tampered = self.is_cut_off(&container, &ends, &attached);
             }
@@ -167,20 +190,27 @@ impl Look<'_> {
         &self,
         listed: &Listed,
         closely: &'c mut Closely,
-    ) -> Result<Option<&'c Details>, PodmanError> {
+    ) -> Result<Closer<'c>, PodmanError> {
         if !is_deployed(listed) {
-            return Ok(None);
+            return Ok(Closer::None);
         }
         let mark = (listed.state.clone(), listed.started_at, listed.networks.clone());
         if closely.0.get(&listed.id).is_none_or(|(known, _)| *known != mark) {
             match self.podman.inspect(&listed.id).await {
                 Ok(details) => drop(closely.0.insert(listed.id.clone(), (mark, details))),
                 // Gone since it was listed: the next look tells.
-                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) if error.is_not_found() => return Ok(Closer::None),
+                // One that was damaged keeps nobody from looking at the others.
+                Err(error) if error.is_an_answer() => {
+                    tracing::warn!(%error, "a container cannot be looked at closely");
+                    closely.0.remove(&listed.id);
+                    return Ok(Closer::Refused);
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(closely.0.get(&listed.id).map(|(_, details)| details))
+        let known = closely.0.get(&listed.id);
+        Ok(known.map_or(Closer::None, |(_, details)| Closer::Seen(details)))
     }
 
     fn understood(&self, listed: &Listed, details: Option<&Details>) -> Container {
@@ -218,8 +248,13 @@ impl Look<'_> {
         let needed: BTreeSet<&String> = missing.map(|wanted| &wanted.spec.image).collect();
         let mut present = BTreeSet::new();
         for image in needed {
-            if self.podman.image(image).await?.is_some() {
-                present.insert(image.clone());
+            match self.podman.image(image).await {
+                Ok(found) => present.extend(found.map(|_| image.clone())),
+                // One that was damaged is fetched anew.
+                Err(error) if error.is_an_answer() => {
+                    tracing::warn!(%error, "an image cannot be looked at");
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(present)

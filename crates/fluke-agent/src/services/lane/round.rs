@@ -108,6 +108,7 @@ impl Lane {
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);
             self.let_images_go(desired, &seen.used);
+            self.names = seen.containers.iter().map(|it| it.name.clone()).collect();
             if seen.volumes.is_some() {
                 self.volumes.clone_from(&seen.volumes);
             }
@@ -293,7 +294,7 @@ impl Lane {
     }
 
     fn room(&mut self, change: &Change) -> Room {
-        let names = self.reports.iter().filter_map(|report| report.container.clone()).collect();
+        let names = self.names.union(&self.refused).cloned().collect();
         Room { subnet: self.subnet(), address: self.address(change), names }
     }
 
@@ -314,7 +315,7 @@ impl Lane {
         address
     }
 
-    /// An address that somebody else has is not tried again.
+    /// An address or a name that somebody else has is not tried again.
     fn learn_from(&mut self, error: &ChangeError, change: &Change) {
         let id = match change {
             Change::Deploy { deployment, .. } => Some(deployment.id),
@@ -325,6 +326,7 @@ impl Lane {
             self.unusable.extend(self.addresses.take_back(id));
             self.misplaced.insert(id);
         }
+        self.refused.extend(error.taken_name().map(str::to_owned));
     }
 
     /// A change that failed is left alone for a while, and holds up nothing else.

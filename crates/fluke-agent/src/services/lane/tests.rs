@@ -14,7 +14,7 @@ use fluke_model::verdict::Outcome;
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
-use crate::services::podman::create::{Spot, create_body};
+use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
 use stage::{RUNS, Stage, service, spec, tell};
 
@@ -447,6 +447,126 @@ fn podman_that_is_away_is_a_problem_and_no_crash() {
         stage.podman_begins();
         stage.until_report(web, |report| report.note.is_none() && report.serves).await;
     });
+}
+
+#[test]
+fn an_image_is_the_one_that_is_wanted_however_its_name_is_written() {
+    tell("an_image_is_the_one_that_is_wanted_however_its_name_is_written", async |stage| {
+        stage.cli(&["tag", "localhost/box:1", "localhost/box:latest"]);
+        let image = "localhost/box".to_string();
+        let web = stage.wants([service("web", ContainerSpec { image, ..spec(RUNS) })])[0];
+        stage.until_serves(web).await;
+        let before = stage.containers().await.remove(0);
+        for _ in 0..2 {
+            stage.look_again();
+            stage.until_serves(web).await;
+        }
+        let after = stage.containers().await.remove(0);
+        assert_eq!((before.id, before.pid), (after.id, after.pid), "it is left alone");
+        assert_eq!(stage.endings("container.web"), [Outcome::Success]);
+    });
+}
+
+#[test]
+fn a_name_that_somebody_else_has_is_left_to_them() {
+    tell("a_name_that_somebody_else_has_is_left_to_them", async |stage| {
+        let web = service("web", spec(RUNS));
+        let name = container_name(&fixture::deployment("web", spec(RUNS)));
+        stage.cli(&["create", "--name", &name, "--network", "none", "localhost/box:1", "true"]);
+        let theirs = stage.containers().await;
+        let id = stage.wants([web])[0];
+        let report = stage.until_serves(id).await;
+        assert_eq!(report.container, Some(format!("{name}-2")));
+        assert!(stage.containers().await.contains(&theirs[0]), "it is as it was");
+    });
+}
+
+#[test]
+fn a_container_does_not_fill_the_disk_by_talking() {
+    tell("a_container_does_not_fill_the_disk_by_talking", async |stage| {
+        let line = "trap 'exit 0' TERM; busybox yes a long line of a log that nobody reads | \
+                    busybox head -c 60000000; touch /tmp/said; sleep 1000 & wait";
+        let web = stage.wants([service("web", spec(line))])[0];
+        let container = stage.until_serves(web).await.container.expect("it has one");
+        let has_said = ["exec", &container, "test", "-e", "/tmp/said"];
+        stage.until(|stage| stage.is_so(&has_said)).await;
+        let path =
+            stage.cli(&["inspect", "--format", "{{.HostConfig.LogConfig.Path}}", &container]);
+        let log = std::fs::metadata(path.trim()).expect("it has a log");
+        assert!(log.len() < 20_000_000, "{} bytes", log.len());
+    });
+}
+
+#[test]
+fn a_container_that_a_power_cut_damaged_keeps_the_others_from_nothing() {
+    tell("a_container_that_a_power_cut_damaged_keeps_the_others_from_nothing", async |stage| {
+        let ids = stage.wants([service("one", spec(RUNS)), service("two", spec(RUNS))]);
+        for id in &ids {
+            stage.until_serves(*id).await;
+        }
+        stage.crash();
+        for container in stage.containers().await {
+            stage.podman.stop(&container.id, Duration::ZERO).await.expect("stopped");
+        }
+        let damaged = stage.containers().await.remove(0);
+        stage.podman_ends();
+        stage.forget_storage_of(&damaged);
+        stage.podman_begins();
+        assert!(stage.podman.inspect(&damaged.id).await.is_err(), "Podman says nothing of it");
+        assert_eq!(stage.containers().await.len(), 2, "and lists it all the same");
+        stage.start();
+        for id in ids {
+            stage.until_serves(id).await;
+        }
+        let left = stage.containers().await;
+        assert!(left.len() == 2 && left.iter().all(|it| it.id != damaged.id), "{left:?}");
+    });
+}
+
+#[test]
+fn a_fleet_that_changes_all_the_time_keeps_no_container_waiting() {
+    tell("a_fleet_that_changes_all_the_time_keeps_no_container_waiting", async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        let inbox = stage.lane().inbox.clone();
+        let shop = ServiceName::new("shop").expect("a name");
+        let tables = [BTreeSet::new(), BTreeSet::from([address])].map(|addresses| {
+            let names: Names = vec![(shop.clone(), addresses)].into();
+            names
+        });
+        let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let others = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                for names in tables.iter().cycle() {
+                    inbox.edit(DirectoryEdit::Names(names.whole()));
+                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            }
+        });
+        let before = stage.containers().await.remove(0);
+        stage.kill(&before);
+        stage.until_runs_other_than(&before).await;
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        others.join().expect("nobody died");
+    });
+}
+
+#[tokio::test]
+async fn a_proxy_that_was_told_of_others_alone_goes_on_trying() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stage = Stage::proxy_without_podman(dir);
+    // Where the new file is to be prepared, there is something in the way.
+    let obstacle = stage.state("names.json.new");
+    std::fs::create_dir_all(&obstacle).expect("room");
+    let names: Names = vec![(ServiceName::new("shop").expect("a name"), BTreeSet::new())].into();
+    stage.lane().inbox.edit(DirectoryEdit::Names(names.whole()));
+    let has_problem = |stage: &Stage| stage.network().map(|it| it.names.problem.is_some());
+    stage.until(|stage| has_problem(stage) == Some(true)).await;
+    std::fs::remove_dir(&obstacle).expect("removed");
+    stage.until(|stage| has_problem(stage) == Some(false)).await;
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// How long a container that nobody asks for its health has to accept connections.
-const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
+pub const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
 const EARLIER_ONE_RUNS: &str = "a container of an earlier version runs";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 

@@ -1,5 +1,7 @@
 //! Containers find each other by name over the mesh, and the world finds them through a proxy.
 
+use std::time::{Duration, Instant};
+
 use fluke_model::event::EventKind;
 use fluke_model::id::StepAddress;
 
@@ -188,4 +190,34 @@ fn a_host_that_is_cut_off_goes_on_and_is_led_to_again_when_it_is_back() {
     assert_eq!(running(&apps[1], "web"), [found[1].clone()], "it goes on");
     bed.reunite(&apps[1]);
     bed.until("it is back", |_| resolved(&apps[0], &found[0], "web.internal") == all);
+}
+
+/// The first process of a container; 0 while there is none.
+fn process(host: &Host, container: &str) -> String {
+    host.try_run(&format!("podman inspect --format '{{{{.State.Pid}}}}' {container}")).stdout
+}
+
+#[test]
+fn a_proxy_that_cannot_listen_keeps_no_container_waiting() {
+    let Some(bed) = bed() else { return };
+    let [edge] = bed.hosts(["edge-1"]);
+    bed.brings(&traefik(), "traefik");
+    has_image(&edge, "1");
+    edge.unit("other.service", "[Service]\nExecStart=/bin/busybox httpd -f -p 80 -h /srv\n");
+    edge.run("systemctl start other");
+    let edge = edge.joins_as(&Join { labels: "role=app".into(), ..is_proxy() });
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let web = runs_one(&bed, &edge, "web");
+    // Each try to have Traefik up takes its fifteen seconds.
+    bed.until("it is tried", |_| edge.is("ls /var/lib/fluke/services/traefik/traefik-*.yaml"));
+    for _ in 0..3 {
+        let before = process(&edge, &web);
+        let killed = Instant::now();
+        edge.run(&format!("kill -9 {before}"));
+        bed.until("it runs again", |_| !["0", "", &before].contains(&&*process(&edge, &web)));
+        let took = killed.elapsed();
+        assert!(took < Duration::from_secs(5), "it took {took:?}");
+    }
+    edge.run("systemctl stop other");
+    bed.until("the shop is open once it can be", |_| shop(&edge) == "1");
 }

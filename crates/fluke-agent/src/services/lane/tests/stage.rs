@@ -26,7 +26,7 @@ use crate::services::fixture::{self, HOST};
 use crate::services::kept::Folder;
 use crate::services::podman::create::Limit;
 use crate::services::podman::{Listed, Podman};
-use crate::services::{FromLane, Opening, Services, ServicesConfig};
+use crate::services::{FromLane, Opening, Services, ServicesConfig, names};
 use crate::state::Held;
 
 const INSIDE: &str = "FLUKE_TEST_INSIDE_A_HOST";
@@ -85,6 +85,7 @@ pub struct Stage {
     lane: Option<Services>,
     held: Option<Arc<Held>>,
     greeting: &'static str,
+    node_type: NodeType,
     sessions: u64,
     reports: BTreeMap<DeploymentId, DeploymentReport>,
     /// What it said of volumes, if it did.
@@ -112,6 +113,14 @@ impl Stage {
         stage
     }
 
+    /// A proxy that is told nothing of what it should be.
+    pub fn proxy_without_podman(dir: TempDir) -> Self {
+        let mut stage = Self::bare(dir);
+        stage.node_type = NodeType::Proxy;
+        stage.start();
+        stage
+    }
+
     fn bare(dir: TempDir) -> Self {
         let podman = Podman::at(&dir.path().join("podman.sock")).expect("a client");
         Self {
@@ -121,6 +130,7 @@ impl Stage {
             lane: None,
             held: None,
             greeting: "hello",
+            node_type: NodeType::Worker,
             sessions: 1,
             reports: BTreeMap::new(),
             volumes: None,
@@ -158,6 +168,16 @@ impl Stage {
         let said = String::from_utf8_lossy(&said).into_owned();
         assert!(output.status.success(), "podman {arguments:?}: {said}");
         said
+    }
+
+    /// Whether Podman's command line says yes.
+    pub fn is_so(&self, arguments: &[&str]) -> bool {
+        self.command().args(arguments).output().expect("podman runs").status.success()
+    }
+
+    /// A file of the lane's own.
+    pub fn state(&self, name: &str) -> PathBuf {
+        self.path("state/services").join(name)
     }
 
     /// A file system with nothing but busybox.
@@ -203,11 +223,13 @@ impl Stage {
             resolvers,
             sys: "/mnt/sys".into(),
             drain: Duration::ZERO,
+            // On a machine that is not of its own, the port may be anybody's.
+            dns_port: if self.service.is_some() { names::PORT } else { 0 },
             ..ServicesConfig::default()
         };
         let lane = Services::start(Opening {
             host: AgentName::new(HOST).expect("a name"),
-            node_type: NodeType::Worker,
+            node_type: self.node_type,
             config,
             environment: Environment::from_pairs([("GREETING", self.greeting)]),
             clock: Arc::new(|| SystemTime::now().into()),
@@ -273,6 +295,15 @@ impl Stage {
     pub fn kill(&self, container: &Listed) {
         let process = nix::unistd::Pid::from_raw(container.pid);
         nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).expect("it runs");
+    }
+
+    /// What Podman's storage knows of a container was not written before the power went.
+    pub fn forget_storage_of(&self, container: &Listed) {
+        let known = self.path("root/overlay-containers/containers.json");
+        let content = std::fs::read(&known).expect("it is there");
+        let mut all: Vec<serde_json::Value> = serde_json::from_slice(&content).expect("a list");
+        all.retain(|it| it["id"] != container.id.as_str());
+        std::fs::write(&known, serde_json::to_vec(&all).expect("plain data")).expect("room");
     }
 
     /// Somebody removes the network's file.

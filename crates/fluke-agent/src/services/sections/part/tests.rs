@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::services::lane::saying::FromLane;
+use crate::services::lane::state::Cause;
+use crate::state::Held;
 
 /// Something that a table is written on, and that anybody may wipe.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +22,8 @@ struct Slate(Arc<Mutex<State>>);
 struct State {
     written: Option<Hash256>,
     has_no_chalk: bool,
+    /// Whoever writes waits for it.
+    hand: Option<Arc<Notify>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +46,10 @@ impl Section for Slate {
     }
 
     async fn apply(&mut self, wanted: &Names) -> Result<(), NoChalk> {
+        let hand = self.state().hand.clone();
+        if let Some(hand) = hand {
+            hand.notified().await;
+        }
         let mut state = self.state();
         if state.has_no_chalk {
             return Err(NoChalk);
@@ -62,7 +70,7 @@ impl Section for Slate {
 /// A slate that is kept, and what is on record of it.
 struct Stage {
     slate: Slate,
-    kept: Kept<Slate>,
+    part: Part<Slate>,
     scribe: Scribe,
     records: Arc<Mutex<Vec<String>>>,
 }
@@ -86,8 +94,8 @@ impl Stage {
                 let _ = written.send(());
             }
         });
-        let kept = Kept::new(slate.clone());
-        Self { slate, kept, scribe: Scribe(out), records }
+        let part = Part::new("dns.records", slate.clone());
+        Self { slate, part, scribe: Scribe(out), records }
     }
 
     /// Somebody looks, because something was seen to change.
@@ -96,8 +104,13 @@ impl Stage {
         let held = Arc::new(Held { commit, snapshot: Arc::new(Snapshot::default()) });
         let cause = Cause { instruction: None, trigger: Trigger::Watch };
         let account = Account { cause, held };
-        self.kept.doubt();
-        settle(&mut self.kept, Some(table), "dns.records", Some(&account), &self.scribe).await;
+        self.part.doubt();
+        self.part.settle(Some(table), Some(&account), &self.scribe).await;
+        self.on_record()
+    }
+
+    /// What is on record since somebody asked.
+    fn on_record(&self) -> Vec<String> {
         std::mem::take(&mut self.records.lock().expect("nobody died"))
     }
 }
@@ -128,11 +141,43 @@ async fn what_cannot_be_done_is_on_record_and_so_is_that_it_was_done_at_last() {
     let web = table("web");
     stage.slate.state().has_no_chalk = true;
     assert_eq!(stage.settles(&web).await, ["watch: something else is written", "failure"]);
-    assert_eq!(stage.kept.report().problem.as_deref(), Some("there is no chalk"));
+    assert_eq!(stage.part.report().problem.as_deref(), Some("there is no chalk"));
     assert_eq!(stage.settles(&web).await, [""; 0], "it is left alone for a while");
     stage.slate.state().has_no_chalk = false;
-    stage.kept.forgive();
+    stage.part.forgive();
     assert_eq!(stage.settles(&web).await, REPAIR);
-    assert_eq!(stage.kept.report().problem, None);
+    assert_eq!(stage.part.report().problem, None);
     assert_eq!(stage.settles(&table("db")).await, [""; 0], "the next one is news again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_long_is_not_waited_for_and_tells_when_it_came_to_its_end() {
+    let mut stage = Stage::new();
+    let (web, db, hand) = (table("web"), table("db"), Arc::new(Notify::new()));
+    stage.slate.state().hand = Some(hand.clone());
+    assert_eq!(stage.settles(&web).await, [""; 0]);
+    assert!(stage.part.here().is_none(), "somebody works on it");
+    assert_eq!(stage.part.report().hash, Names::default().hash(), "it is as it was");
+    assert_eq!(stage.settles(&db).await, [""; 0], "one at a time");
+    hand.notify_one();
+    stage.part.changed().await;
+    assert_eq!(stage.part.report().hash, web.hash());
+    hand.notify_one();
+    stage.settles(&db).await;
+    assert_eq!(stage.part.report().hash, db.hash());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_in_the_middle_is_on_record() {
+    let mut stage = Stage::new();
+    let web = table("web");
+    stage.settles(&web).await;
+    let mut state = stage.slate.state();
+    (state.written, state.hand) = (None, Some(Arc::new(Notify::new())));
+    drop(state);
+    assert_eq!(stage.settles(&web).await, ["watch: something else is written"]);
+    stage.part = Part::new("dns.records", stage.slate.clone());
+    while stage.on_record() != ["failure"] {
+        tokio::task::yield_now().await;
+    }
 }
