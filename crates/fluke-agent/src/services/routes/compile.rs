@@ -9,7 +9,9 @@ use fluke_model::id::Hash256;
 use fluke_model::service::Traffic;
 use serde_json::{Value, json};
 
-use super::config::{Dynamic, Pair, Router, RouterTls, Section, Server, Service, Share, Tls};
+use super::config::{
+    Dynamic, Middleware, Pair, Retry, Router, RouterTls, Section, Server, Service, Share, Tls,
+};
 use super::settings::{Acme, Network, Settings};
 
 /// How much a container of this host is preferred to one of another.
@@ -25,6 +27,13 @@ pub const SECURE: &str = "websecure";
 const RESOLVER: &str = "acme";
 /// The entry point that Traefik takes for its API, by this name.
 const API: &str = "traefik";
+/// What sends a request again that did not reach its container: one that died, or whose host did, is
+/// in the routes for a moment longer. What a container has begun to read is never sent twice.
+const AGAIN: &str = "retry";
+/// More often than a container of this host is asked in a row.
+const ATTEMPTS: usize = LOCAL + 3;
+/// How long a container may take to accept a connection, over the mesh as well.
+const DIAL: &str = "2s";
 /// How long a proxy may be away from what its file says.
 const THROTTLE: &str = "10ms";
 
@@ -190,6 +199,8 @@ impl<'a> Compiler<'a> {
                 self.claim(None, Some(domain), &name)?;
                 let router = self.http_router(domain, &name);
                 self.dynamic.http.services.insert(name.clone(), http_service(&local, &remote));
+                let again = Middleware { retry: Some(Retry { attempts: ATTEMPTS }) };
+                self.dynamic.http.middlewares.insert(AGAIN.to_owned(), again);
                 self.dynamic.http.routers.insert(name, router);
                 Ok(())
             }
@@ -203,6 +214,7 @@ impl<'a> Compiler<'a> {
                     tls: domain
                         .is_some()
                         .then_some(RouterTls { passthrough: true, cert_resolver: None }),
+                    ..Router::default()
                 };
                 self.gates.insert(gate);
                 add_weighted(&mut self.dynamic.tcp, router, &name, &local, &remote);
@@ -229,6 +241,7 @@ impl<'a> Compiler<'a> {
         Router {
             entry_points: vec![entry_point.to_owned()],
             rule: Some(host_rule(domain)),
+            middlewares: vec![AGAIN.to_owned()],
             service: name.to_owned(),
             tls,
         }
@@ -368,6 +381,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
             "file": { "directory": dynamic_folder(&settings.folder), "watch": true },
         },
         "api": { "insecure": true, "dashboard": false },
+        "serversTransport": { "forwardingTimeouts": { "dialTimeout": DIAL } },
         "accessLog": { "filePath": settings.folder.join("access.log"), "format": "json" },
         "log": { "level": "INFO", "format": "json" },
     });

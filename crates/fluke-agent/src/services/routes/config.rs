@@ -38,11 +38,14 @@ pub struct Section {
     /// By name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<String, Service>,
+    /// By name; only requests have any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub middlewares: BTreeMap<String, Middleware>,
 }
 
 impl Section {
     fn is_empty(&self) -> bool {
-        self.routers.is_empty() && self.services.is_empty()
+        self.routers.is_empty() && self.services.is_empty() && self.middlewares.is_empty()
     }
 }
 
@@ -56,12 +59,30 @@ pub struct Router {
     /// What it must be; packets are not told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What is done to it on its way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub middlewares: Vec<String>,
     /// Where it goes.
     #[serde(default)]
     pub service: String,
     /// How TLS is dealt with; none: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<RouterTls>,
+}
+
+/// What is done to requests on their way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Middleware {
+    /// One that did not reach anybody is sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+}
+
+/// How often a request is sent again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// With the first time.
+    pub attempts: usize,
 }
 
 /// How a router deals with TLS.

@@ -9,7 +9,7 @@ use fluke_model::service::Traffic;
 use serde::Deserialize;
 
 use super::compile::Gate;
-use super::config::{Dynamic, Router, Section, Service};
+use super::config::{Dynamic, Middleware, Router, Section, Service};
 
 /// What the API says of everything that came from files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Loaded {
     pub broken: Vec<String>,
 }
 
+/// What Traefik adds to the names of all that came from files.
+const FILES: &str = "@file";
 /// How many differences are told.
 const TOLD: usize = 3;
 
@@ -29,6 +31,7 @@ const TOLD: usize = 3;
 struct Raw {
     routers: BTreeMap<String, Entry<Router>>,
     services: BTreeMap<String, Entry<Service>>,
+    middlewares: BTreeMap<String, Entry<Middleware>>,
     tcp_routers: BTreeMap<String, Entry<Router>>,
     tcp_services: BTreeMap<String, Entry<Service>>,
     udp_routers: BTreeMap<String, Entry<Router>>,
@@ -53,10 +56,16 @@ impl Loaded {
         let mut section = |routers, services| Section {
             routers: of_files(routers, &mut broken),
             services: of_files(services, &mut broken),
+            middlewares: BTreeMap::new(),
         };
-        let http = section(raw.routers, raw.services);
+        let mut http = section(raw.routers, raw.services);
         let tcp = section(raw.tcp_routers, raw.tcp_services);
         let udp = section(raw.udp_routers, raw.udp_services);
+        http.middlewares = of_files(raw.middlewares, &mut broken);
+        for used in http.routers.values_mut().flat_map(|router| &mut router.middlewares) {
+            // Here Traefik says where it has them from.
+            *used = used.trim_end_matches(FILES).to_owned();
+        }
         let dynamic = Dynamic { http, tcp, udp, ..Dynamic::default() };
         Ok(Self { dynamic, broken })
     }
@@ -73,6 +82,7 @@ impl Loaded {
         for (wanted, loaded) in sections {
             differences(&wanted.routers, &loaded.routers, &mut words);
             differences(&wanted.services, &loaded.services, &mut words);
+            differences(&wanted.middlewares, &loaded.middlewares, &mut words);
         }
         // With other certificates, nothing but the mark is another.
         if words.is_empty() && wanted.http.services != self.dynamic.http.services {
@@ -116,7 +126,7 @@ fn of_files<T>(
     let mut found = BTreeMap::new();
     for (name, Entry { it, status, error }) in entries {
         // What is Traefik's own is none of ours.
-        let Some(name) = name.strip_suffix("@file") else { continue };
+        let Some(name) = name.strip_suffix(FILES) else { continue };
         if !error.is_empty() || status == "disabled" {
             broken.push(format!("{name}: {}", error.join(", ")));
         }

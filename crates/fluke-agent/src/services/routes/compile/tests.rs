@@ -66,7 +66,9 @@ fn every_kind_of_traffic_has_its_router_and_prefers_containers_of_this_host() {
         "http": {
             "routers": { "web.main": {
                 "entryPoints": ["web"], "rule": "Host(`shop.example.com`)", "service": "web.main",
+                "middlewares": ["retry"],
             } },
+            "middlewares": { "retry": { "retry": { "attempts": 8 } } },
             "services": { "web.main": { "loadBalancer": { "servers": [
                 { "url": "http://10.200.1.7:3000", "weight": 5 },
                 { "url": "http://10.200.2.7:3000", "weight": 1 },
@@ -123,6 +125,7 @@ fn a_proxy_listens_for_what_is_routed_and_its_api_is_for_this_host_alone() {
             "file": { "directory": "/var/lib/fluke/proxy/dynamic", "watch": true },
         },
         "api": { "insecure": true, "dashboard": false },
+        "serversTransport": { "forwardingTimeouts": { "dialTimeout": "2s" } },
         "accessLog": { "filePath": "/var/lib/fluke/proxy/access.log", "format": "json" },
         "log": { "level": "INFO", "format": "json" },
     });

@@ -1,4 +1,4 @@
-use super::super::config::{Server, Share};
+use super::super::config::{Retry, Server, Share};
 use super::*;
 
 /// As Traefik 3.7 says it, with what it has by itself.
@@ -8,7 +8,12 @@ const ANSWER: &str = r#"{
       "rule": "PathPrefix(`/api`)", "priority": 9223372036854775806, "status": "enabled" },
     "web.http@file": { "entryPoints": ["websecure"], "service": "web.http",
       "rule": "Host(`shop.example.com`)", "priority": 25, "tls": { "certResolver": "acme" },
+      "middlewares": ["retry@file"],
       "observability": { "accessLogs": true }, "status": "enabled", "using": ["websecure"] }
+  },
+  "middlewares": {
+    "retry@file": { "retry": { "attempts": 8, "maxRequestBodyBytes": 2097152 }, "status": "enabled",
+      "usedBy": ["web.http@file"] }
   },
   "services": {
     "noop@internal": { "status": "enabled" },
@@ -34,6 +39,8 @@ fn the_answer_of_the_api_is_read_in_the_words_of_the_files() {
     let loaded = Loaded::read(ANSWER.as_bytes()).expect("an answer");
     let routers: Vec<_> = loaded.dynamic.http.routers.keys().collect();
     assert_eq!(routers, ["web.http"], "what is Traefik's own is none of ours");
+    assert_eq!(loaded.dynamic.http.routers["web.http"].middlewares, ["retry"]);
+    assert_eq!(loaded.dynamic.http.middlewares["retry"].retry, Some(Retry { attempts: 8 }));
     assert_eq!(loaded.broken, [r#"db.sql: entryPoint "tcp-5432" doesn't exist"#]);
     let rows: Vec<_> = loaded.routes().0.into_iter().collect();
     let [(db, sql), (web, http)] = rows.as_slice() else { panic!("{rows:?}") };
@@ -65,7 +72,7 @@ fn differences_are_told_in_words_and_not_without_end() {
         )
     );
     let nothing = Loaded::default().difference(&loaded.dynamic).expect("all is missing");
-    assert!(nothing.ends_with("; and 1 more"), "{nothing}");
+    assert!(nothing.ends_with("; and 2 more"), "{nothing}");
 }
 
 #[test]

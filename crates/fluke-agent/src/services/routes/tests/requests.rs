@@ -57,6 +57,20 @@ async fn containers_of_this_host_are_asked_five_times_as_often() {
 }
 
 #[tokio::test]
+async fn a_container_that_died_costs_no_request_while_another_one_lives() {
+    let Some(mut stage) = Stage::new() else { return };
+    let near = Container::http(LOCAL, "near").await;
+    let far = Container::http(REMOTE, "far").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&near, &far])])).await;
+    near.dies().await;
+    for _ in 0..30 {
+        assert_eq!(stage.get("a.example.com").await, (200, "far".into()));
+    }
+    far.dies().await;
+    assert_eq!(stage.get("a.example.com").await.0, 502, "there is an end to it");
+}
+
+#[tokio::test]
 async fn no_request_fails_while_containers_are_replaced() {
     let Some(mut stage) = Stage::new() else { return };
     let mut serving = Container::http(LOCAL, "0").await;

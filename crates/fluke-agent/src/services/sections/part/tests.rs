@@ -172,9 +172,8 @@ async fn what_is_given_up_in_the_middle_is_on_record() {
     let mut stage = Stage::new();
     let web = table("web");
     stage.settles(&web).await;
-    let mut state = stage.slate.state();
-    (state.written, state.hand) = (None, Some(Arc::new(Notify::new())));
-    drop(state);
+    stage.slate.state().written = None;
+    stage.slate.state().hand = Some(Arc::default());
     assert_eq!(stage.settles(&web).await, ["watch: something else is written"]);
     stage.part = Part::new("dns.records", stage.slate.clone());
     while stage.on_record() != ["failure"] {
