@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::executor::{Allow, Executors};
 use crate::host::process::Stop;
 use crate::journal::Entry;
+use crate::services::ceiling::Ceiling;
 use crate::services::{FromLane, Opening, Services, ServicesConfig};
 use crate::session::{self, Connector, Event};
 use crate::state::offline::Offline;
@@ -209,6 +210,8 @@ struct Agent<W: World, S> {
     status: S,
 
     services: Option<ServicesConfig>,
+    /// What may be done for them here.
+    ceiling: Ceiling,
     /// Looks after services.
     lane: Option<Services>,
     /// How many changes it is in the middle of.
@@ -304,11 +307,13 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         let held = store.held().cloned();
         let (snapshot, _) = watch::channel(held.as_ref().map(|held| held.snapshot.hash()));
         let (_, events) = session::events();
+        let ceiling = Ceiling::of(&config.allow);
+        let offered = config.services.iter().flat_map(|_| ceiling.permitted());
         let hello = Hello {
             name: config.name,
             labels: config.labels,
             version: config.version,
-            executors: Executors::supported(),
+            executors: Executors::offered(&config.allow).chain(offered).collect(),
             node_type: config.node_type,
             snapshot: None,
             instance: store.instance(),
@@ -322,6 +327,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             store,
             status,
             services: config.services,
+            ceiling,
             lane: None,
             lane_changes: 0,
             activity: Activity::Idle(Idle::new(held)),

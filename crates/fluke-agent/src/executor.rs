@@ -58,6 +58,22 @@ pub struct Allow {
     pub executors: Option<Vec<String>>,
     /// Users that steps may run as, the agent's own among them.
     pub run_as: Option<Vec<String>>,
+    /// Where that stands, for people: `agent.hcl:12`.
+    pub stated: Option<String>,
+}
+
+impl Allow {
+    /// Why nothing of this kind is done here; none where it may be.
+    pub fn refuses(&self, kind: &str) -> Option<String> {
+        let allowed = self.executors.as_ref()?;
+        let is_refused = !allowed.iter().any(|one| one == kind);
+        is_refused.then(|| self.told(&format!("`{kind}` is not among `allow.executors`")))
+    }
+
+    fn told(&self, why: &str) -> String {
+        let place = self.stated.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+        format!("refused by this host's own config: {why}{place}")
+    }
 }
 
 /// What steps have in common on this host.
@@ -92,9 +108,10 @@ impl Executors {
         Self { settings, own_user, shell, mise: Mise::new(host), systemd }
     }
 
-    /// The kinds that are there, as the server is told.
-    pub fn supported() -> Vec<String> {
-        ["mise", "shell", "systemd"].map(str::to_owned).to_vec()
+    /// The kinds of steps that are there and may run, as the server is told.
+    pub fn offered(allow: &Allow) -> impl Iterator<Item = String> {
+        let kinds = ["mise", "shell", "systemd"].into_iter();
+        kinds.filter(|kind| allow.refuses(kind).is_none()).map(str::to_owned)
     }
 }
 
@@ -199,22 +216,20 @@ impl Executors {
 
     /// Why the host's own config forbids a step.
     fn refusal(&self, step: &Step) -> Option<String> {
-        let refused = "refused by this host's own config";
-        let kind = step.address.kind();
-        if let Some(allowed) = &self.settings.allow.executors
-            && !allowed.iter().any(|one| one == kind)
-        {
-            return Some(format!("{refused}: `{kind}` is not among `allow.executors`"));
+        let allow = &self.settings.allow;
+        if let Some(refused) = allow.refuses(step.address.kind()) {
+            return Some(refused);
         }
         let user = match &step.spec {
             ExecutorSpec::Shell(spec) => spec.run_as.as_ref().unwrap_or(&self.own_user),
             ExecutorSpec::Mise(_) => &self.own_user,
             ExecutorSpec::Systemd(_) | ExecutorSpec::Unknown => return None,
         };
-        match &self.settings.allow.run_as {
-            Some(allowed) if !allowed.contains(user) => Some(format!(
-                "{refused}: the step would run as `{user}`, who is not among `allow.run_as`"
-            )),
+        match &allow.run_as {
+            Some(allowed) if !allowed.contains(user) => {
+                let why = "who is not among `allow.run_as`";
+                Some(allow.told(&format!("the step would run as `{user}`, {why}")))
+            }
             _ => None,
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod addresses;
 pub mod bridge;
+pub mod ceiling;
 pub mod fetched;
 #[cfg(test)]
 mod fixture;
@@ -35,12 +36,14 @@ use std::time::Duration;
 
 use fluke_model::id::AgentName;
 use fluke_model::message::NodeType;
+use fluke_model::service::ServiceExecutor;
 use fluke_model::time::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::host::environment::Environment;
 use crate::state::Held;
+use ceiling::Ceiling;
 use inbox::Inbox;
 use kept::Folder;
 use lane::{Lane, Start};
@@ -146,6 +149,8 @@ pub struct Opening<'a> {
     pub node_type: NodeType,
     /// What it was told.
     pub config: ServicesConfig,
+    /// What may be done here at all.
+    pub ceiling: Ceiling,
     /// What containers get of the host's environment.
     pub environment: Environment,
     /// What people's clocks show.
@@ -161,19 +166,30 @@ pub struct Opening<'a> {
 impl Services {
     /// Starts a lane with what was kept; nothing where this program cannot speak to Podman at all.
     pub fn start(opening: Opening<'_>) -> Option<Self> {
-        let Opening { host, node_type, config, environment, clock, state_dir, held, after } =
-            opening;
+        let Opening {
+            host,
+            node_type,
+            config,
+            ceiling,
+            environment,
+            clock,
+            state_dir,
+            held,
+            after,
+        } = opening;
         let podman = Podman::at(&config.socket)
             .inspect_err(|error| tracing::error!(%error, "services are not looked after"))
             .ok()?;
         let folder = Folder::within(state_dir);
         let proxy = folder.proxy();
+        let may_end_proxy = ceiling.refuses(ServiceExecutor::Routes).is_none();
         let inbox = Arc::new(Inbox::new(held, folder.tables()));
         let (out, said) = mpsc::channel(QUEUE);
         let lane = Lane::new(Start {
             host,
             node_type,
             config,
+            ceiling,
             environment,
             clock,
             folder,
@@ -184,11 +200,11 @@ impl Services {
         let task = tokio::spawn(async move {
             tokio::time::sleep(after).await;
             match node_type {
-                NodeType::Proxy => lane.run().await,
                 // It may have been a proxy before.
-                NodeType::Worker => {
+                NodeType::Worker if may_end_proxy => {
                     tokio::join!(lane.run(), routes::end_what_is_left(&proxy));
                 }
+                NodeType::Worker | NodeType::Proxy => lane.run().await,
             }
         });
         Some(Self { inbox, said, task })

@@ -44,7 +44,8 @@ pub struct Hello {
     pub labels: Labels,
     /// Of the program.
     pub version: String,
-    /// The kinds of steps it can run.
+    /// The kinds of steps it runs, and what it does for services; what its own config refuses is not
+    /// among them.
     pub executors: Vec<String>,
     /// Whether it runs a proxy.
     pub node_type: NodeType,

@@ -163,6 +163,41 @@ impl Traffic {
     }
 }
 
+/// What services are kept by on a host. Each is an executor with a name of its own, which a host's
+/// config may refuse as it may refuse a kind of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServiceExecutor {
+    /// Containers, their network and their images.
+    Container,
+    /// Answers for names.
+    Dns,
+    /// The proxy.
+    Routes,
+    /// The interface that leads to other hosts.
+    Mesh,
+}
+
+impl ServiceExecutor {
+    /// Every one there is.
+    pub const ALL: [Self; 4] = [Self::Container, Self::Dns, Self::Routes, Self::Mesh];
+
+    /// The name used in `allow`, in events and when an agent says what it has.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Dns => "dns",
+            Self::Routes => "routes",
+            Self::Mesh => "mesh",
+        }
+    }
+
+    /// Those among the kinds that an agent says it has.
+    pub fn among(kinds: &[String]) -> BTreeSet<Self> {
+        let is_there = |it: &Self| kinds.iter().any(|kind| kind == it.as_str());
+        Self::ALL.into_iter().filter(is_there).collect()
+    }
+}
+
 /// Which one of a service's containers.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

@@ -168,7 +168,7 @@ function ways(service) {
     ]]));
 }
 
-const PARTS = { names: "DNS", routes: "The proxy", mesh: "The mesh" };
+const PARTS = { names: "DNS", routes: "The proxy", mesh: "The mesh", containers: "What is left of containers" };
 
 /** The services of one host, as its page shows them. */
 export function servicesOf(agent) {

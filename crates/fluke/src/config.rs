@@ -60,7 +60,11 @@ pub fn read_agent(
         let block = own_block(read, "agent", "server");
         block.map(|block| agent::read(block, evaluate, read.problems()))
     };
-    read_file(file, text, environment, read).and_then(|config| config.ok_or_else(Vec::new))
+    let config = read_file(file, text, environment, read)?;
+    let mut config = config.ok_or_else(Vec::new)?;
+    let place = |at| format!("{file}:{}", Source::new(file, text).position(at).0);
+    config.allow.stated = config.allow.at.map(place);
+    Ok(config)
 }
 
 /// The block that is needed; both may stand in one file, but the other one alone is a mix-up.

@@ -17,6 +17,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             host: self.hello.name.clone(),
             node_type: self.hello.node_type,
             config,
+            ceiling: self.ceiling.clone(),
             environment: Environment::of_this_process(self.target.token.expose()),
             clock: Arc::new(move || world.now()),
             state_dir: self.store.dir(),

@@ -82,7 +82,7 @@ async fn the_hosts_own_ceiling_cannot_be_lifted() {
         ("own user allowed", None, list(&[&own]), None, None),
         ("own user not allowed", None, list(&["daemon"]), None, Some("who is not among")),
     ] {
-        let allow = Allow { executors: executors_allowed, run_as: run_as_allowed };
+        let allow = Allow { executors: executors_allowed, run_as: run_as_allowed, stated: None };
         let (_switch, executors) = executors(allow);
         let verdict = executors.check(&shell(run_as)).await;
         let applied = executors.apply(&shell(run_as), &Drift::because("a test")).await;

@@ -28,11 +28,12 @@ use std::time::{Duration, Instant};
 use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::{MeshReport, NodeType, ToServer};
-use fluke_model::service::{DeploymentId, DeploymentReport};
+use fluke_model::service::{DeploymentId, DeploymentReport, ServiceExecutor};
 use fluke_model::volume::Volumes;
 
 use super::addresses::Addresses;
 use super::bridge::Interfaces;
+use super::ceiling::Ceiling;
 use super::fetched::Fetched;
 use super::inbox::{Inbox, Settle, Tables};
 use super::kept::Folder;
@@ -66,6 +67,8 @@ pub struct Start {
     pub node_type: NodeType,
     /// What it was told.
     pub config: ServicesConfig,
+    /// What may be done here at all.
+    pub ceiling: Ceiling,
     /// What containers get of the host's environment.
     pub environment: Environment,
     /// What people's clocks show.
@@ -85,6 +88,7 @@ pub struct Lane {
     host: AgentName,
     node_type: NodeType,
     config: ServicesConfig,
+    ceiling: Ceiling,
     environment: Environment,
     clock: Clock,
     folder: Folder,
@@ -160,8 +164,8 @@ enum Wake {
 impl Lane {
     /// One that has not looked at anything.
     pub fn new(start: Start) -> Self {
-        let Start { host, node_type, config, environment, clock, folder, inbox, scribe, podman } =
-            start;
+        let Start { host, node_type, config, ceiling, environment, clock, .. } = start;
+        let Start { folder, inbox, scribe, podman, .. } = start;
         let interfaces = Interfaces { sys: config.sys.clone(), proc: config.proc.clone() };
         Self {
             claim: folder.claim(),
@@ -172,6 +176,7 @@ impl Lane {
             host,
             node_type,
             config,
+            ceiling,
             environment,
             clock,
             folder,
@@ -264,7 +269,13 @@ impl Lane {
     /// Whether there is anything to watch over.
     fn is_concerned(&self) -> bool {
         let wants = self.desired.as_ref().is_some_and(|desired| !desired.wanted.is_empty());
-        wants || self.has_containers || self.node_type == NodeType::Proxy
+        let may_have = self.refusal().is_none();
+        (wants && may_have) || self.has_containers || self.node_type == NodeType::Proxy
+    }
+
+    /// Why no container is touched here, whatever is wanted.
+    fn refusal(&self) -> Option<&str> {
+        self.ceiling.refuses(ServiceExecutor::Container)
     }
 
     /// Whether anything may happen here that somebody has to know of: a volume that is removed is
@@ -397,8 +408,8 @@ impl Lane {
             return;
         }
         let subnet = self.subnet();
-        let Self { sections, config, node_type, folder, scribe, .. } = self;
-        let open = || Sections::open(config, *node_type, folder, subnet);
+        let Self { sections, config, node_type, folder, scribe, ceiling, .. } = self;
+        let open = || Sections::open(config, *node_type, ceiling, folder, subnet);
         let sections = sections.get_or_insert_with(open);
         sections.settle(&self.inbox.tables(), account, scribe).await;
     }

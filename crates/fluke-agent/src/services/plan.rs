@@ -197,6 +197,8 @@ pub struct Situation<'a> {
     pub released: &'a BTreeMap<DeploymentId, Instant>,
     /// Whether this host runs nothing but ours.
     pub exclusive: bool,
+    /// Why nothing is touched here, if the host's own config says so.
+    pub refused: Option<&'a str>,
     /// Whether somebody asked.
     pub asked: &'a Asked,
     /// Whether the server is away: then only what needs no telling is put right.
@@ -345,6 +347,9 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     plan.make_network(situation);
     plan.leave_alone(situation);
     plan.changes.sort_by_key(Change::rank);
+    if let Some(why) = situation.refused {
+        plan.touch_nothing(why);
+    }
     plan
 }
 
@@ -399,6 +404,14 @@ impl Plan {
         let until = self.changes.iter().filter_map(held_up).min();
         self.changes.retain(|change| held_up(change).is_none());
         until.into_iter().for_each(|until| self.look_by(until));
+    }
+
+    /// Nothing is done and nothing fetched: what is here stays as it is, and it is said why.
+    fn touch_nothing(&mut self, why: &str) {
+        self.changes.clear();
+        self.fetch.clear();
+        self.network_problem = None;
+        self.reports.iter_mut().for_each(|it| report::refuse(it, why));
     }
 
     /// Looks again at `instant`, or earlier.

@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use fluke_model::directory::{PublicKey, Subnet};
 use fluke_model::message::{NetworkReport, NodeType};
+use fluke_model::service::ServiceExecutor;
 
+use super::ceiling::Ceiling;
 use super::inbox::Tables;
 use super::kept::Folder;
 use super::lane::saying::Scribe;
@@ -49,9 +51,11 @@ impl Sections {
     pub fn open(
         config: &ServicesConfig,
         node_type: NodeType,
+        ceiling: &Ceiling,
         folder: &Folder,
         subnet: Subnet,
     ) -> Self {
+        let refused = |executor| ceiling.refuses(executor);
         let names = names::Setup {
             gateway: subnet.gateway(),
             port: config.dns_port,
@@ -61,20 +65,21 @@ impl Sections {
         let routes = match node_type {
             NodeType::Worker => None,
             NodeType::Proxy => {
-                let section = RoutesSection::new(settings(config, folder, subnet));
-                Some(Part::new(NetworkReport::ROUTES, section))
+                let section = || RoutesSection::new(settings(config, folder, subnet));
+                let why = refused(ServiceExecutor::Routes);
+                Some(Part::open(NetworkReport::ROUTES, why, section))
             }
         };
         let MeshConfig { port, endpoint } = config.mesh;
         let mesh = mesh::Setup { port, endpoint, ..mesh::Setup::new(folder.path()) };
-        let mesh = MeshSection::open(mesh, subnet);
-        let identity = mesh.identity();
-        Self {
-            names: Part::new(NetworkReport::NAMES, NamesSection::start(names)),
-            routes,
-            mesh: Part::new(NetworkReport::MESH, mesh),
-            identity,
-        }
+        let mesh = Part::open(NetworkReport::MESH, refused(ServiceExecutor::Mesh), || {
+            MeshSection::open(mesh, subnet)
+        });
+        let names = Part::open(NetworkReport::NAMES, refused(ServiceExecutor::Dns), || {
+            NamesSection::start(names)
+        });
+        let identity = mesh.here().and_then(Section::identity);
+        Self { names, routes, mesh, identity }
     }
 
     /// Makes each as its table says, one after the other; one that fails stops none of the others,

@@ -20,6 +20,9 @@ use super::{Shared, lock};
 /// How long a member waits before it tries again, at least; up to twice as long, by its name.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What a member says it does.
+const KINDS: [&str; 7] = ["mise", "shell", "systemd", "container", "dns", "routes", "mesh"];
+
 /// What a story wants of a member.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -102,7 +105,7 @@ impl Agent {
             name: self.name.clone(),
             labels: self.labels.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            executors: ["mise", "shell", "systemd"].map(str::to_owned).into(),
+            executors: KINDS.map(str::to_owned).into(),
             node_type: self.node_type,
             snapshot: self.member.reconnects(),
             instance: self.instance,

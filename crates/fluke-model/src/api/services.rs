@@ -123,6 +123,9 @@ pub struct DeploymentView {
     pub serves: bool,
     /// What is under way, what it waits for, or why it failed.
     pub note: Option<String>,
+    /// Whether the host's own config refuses it: nothing of it is touched there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
 }
 
 /// One service on one agent.
@@ -157,13 +160,19 @@ pub struct AgentDeployment {
     pub address: Option<Ipv4Addr>,
     /// What is under way, what it waits for, or why it failed.
     pub note: Option<String>,
+    /// Whether the host's own config refuses it: nothing of it is touched there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
 }
 
 /// One part of what services need on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkPart {
-    /// `names`, `routes` or `mesh`.
+    /// `names`, `routes` or `mesh`; `containers`, where some are left alone that should not be there.
     pub part: String,
     /// Why it is not as it should be, where that is so.
     pub problem: Option<String>,
+    /// Whether the host's own config refuses it: nothing of it is touched there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
 }

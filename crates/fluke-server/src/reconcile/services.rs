@@ -8,7 +8,7 @@ use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport, ToAgent};
 use fluke_model::policy::Trigger;
 use fluke_model::service::{
-    DeploymentId, DeploymentReport, Health, Phase, Replica, SnapshotService,
+    DeploymentId, DeploymentReport, Health, Phase, Replica, ServiceExecutor, SnapshotService,
 };
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -154,7 +154,7 @@ impl Machine {
                 .into_iter()
                 .flat_map(|known| known.values())
                 .filter(|it| it.service == service.name)
-                .map(deployment)
+                .map(|it| deployment(it, !self.does(ServiceExecutor::Container)))
                 .collect(),
         };
         self.each_service().map(detail).collect()
@@ -162,13 +162,36 @@ impl Machine {
 
     pub(super) fn network_parts(&self) -> Vec<NetworkPart> {
         let network = self.services.as_ref().and_then(|services| services.network.as_ref());
-        let Some(NetworkReport { names, routes, mesh }) = network else { return Vec::new() };
-        let part = |part: &str, report: &SectionReport| NetworkPart {
+        let part = |(part, executor, report): (&str, _, &SectionReport)| NetworkPart {
             part: part.to_string(),
             problem: report.problem.clone(),
+            refused: !self.does(executor),
         };
-        let routes = routes.as_ref().map(|routes| part("routes", routes));
-        [part("names", names)].into_iter().chain(routes).chain([part("mesh", mesh)]).collect()
+        let each = network.into_iter().flat_map(|NetworkReport { names, routes, mesh }| {
+            let routes = routes.as_ref().map(|it| ("routes", ServiceExecutor::Routes, it));
+            let names = ("names", ServiceExecutor::Dns, names);
+            [names].into_iter().chain(routes).chain([("mesh", ServiceExecutor::Mesh, mesh)])
+        });
+        each.map(part).chain(self.left_alone()).collect()
+    }
+
+    /// The containers that are not wanted here any more, and that the host's own config keeps.
+    fn left_alone(&self) -> Option<NetworkPart> {
+        let known = self.services.iter().flat_map(|services| services.deployments.values());
+        let is_kept = |it: &&DeploymentReport| {
+            it.phase == Phase::Retiring && matches!(it.verdict, Verdict::Error { .. })
+        };
+        let notes: Vec<&str> = known.filter(is_kept).filter_map(|it| it.note.as_deref()).collect();
+        (!notes.is_empty()).then(|| NetworkPart {
+            part: "containers".into(),
+            problem: Some(notes.join("\n")),
+            refused: true,
+        })
+    }
+
+    /// Whether the agent does this for services.
+    fn does(&self, executor: ServiceExecutor) -> bool {
+        ServiceExecutor::among(&self.hello.executors).contains(&executor)
     }
 }
 
@@ -194,7 +217,7 @@ pub fn status_of(it: &DeploymentReport) -> Status {
     }
 }
 
-fn deployment(it: &DeploymentReport) -> AgentDeployment {
+fn deployment(it: &DeploymentReport, refused: bool) -> AgentDeployment {
     AgentDeployment {
         replica: it.replica.number(),
         status: status_of(it),
@@ -204,5 +227,6 @@ fn deployment(it: &DeploymentReport) -> AgentDeployment {
         container: it.container.clone(),
         address: it.address,
         note: it.note.clone(),
+        refused,
     }
 }

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName, SessionId};
-use fluke_model::label::Labels;
-use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
+use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase};
 use fluke_model::snapshot::Placed;
 
 use super::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
 use super::sheet::Sheet;
-use super::view::{Services, View};
+use super::view::{Came, Services, View};
 use crate::reconcile::Now;
 
 /// How long a server that has just started waits for agents that know where replicas are, before
@@ -28,12 +27,7 @@ const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug, Clone)]
 pub enum Word {
     /// It is connected.
-    Came {
-        /// What services choose it by.
-        labels: Labels,
-        /// What part it plays.
-        node_type: NodeType,
-    },
+    Came(Came),
     /// How its deployments are.
     Services(ServicesReport),
     /// How names, routes and mesh are there.
@@ -194,11 +188,11 @@ impl Book {
 
     /// Takes what an agent says in its session; words of sessions that are over count no more.
     pub fn hear(&mut self, agent: &AgentName, session: SessionId, word: Word, now: Now) -> Urgency {
-        if let Word::Came { labels, node_type } = word {
+        if let Word::Came(came) = word {
             self.sessions.insert(agent.clone(), session);
             // Another session has been told nothing yet.
             self.owns.remove(agent);
-            self.view.arrive(agent, labels, node_type, now.instant);
+            self.changed.peers |= self.view.arrive(agent, came, now.instant);
             (self.changed.placement, self.changed.tables) = (true, true);
             return Urgency::Now;
         }
@@ -206,7 +200,7 @@ impl Book {
             return Urgency::None;
         }
         match word {
-            Word::Came { .. } => Urgency::None,
+            Word::Came(_) => Urgency::None,
             Word::Services(report) => self.reported(agent, report),
             Word::Network(report) => {
                 self.changed.owns = true;

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fluke_model::id::{AgentName, Hash256, PortName, ServiceName};
-use fluke_model::label::Selector;
+use fluke_model::label::{Labels, Selector};
+use fluke_model::message::NodeType;
 use fluke_model::service::{
     ContainerSpec, DeploymentId, DeploymentReport, Health, Phase, Port, RESCHEDULE_AFTER, Replica,
-    Resources, Service, Traffic,
+    Resources, Service, ServiceExecutor, Traffic,
 };
 use fluke_model::task::Location;
 use fluke_model::verdict::Verdict;
+
+use super::book::Word;
+use super::view::Came;
 
 pub fn name(text: &str) -> AgentName {
     AgentName::new(text).expect("a name")
@@ -62,4 +66,9 @@ pub fn deployment(text: &str, replica: Replica, address: impl Into<Ipv4Addr>) ->
         serves: true,
         note: None,
     }
+}
+
+/// An agent that is here, and does all that there is for services.
+pub fn came(labels: Labels, node_type: NodeType) -> Word {
+    Word::Came(Came { labels, node_type, executors: ServiceExecutor::ALL.into() })
 }

@@ -9,7 +9,9 @@ use fluke_model::bounds::{MAX_REPLICAS, MAX_VOLUMES};
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
-use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
+use fluke_model::service::{
+    DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
+};
 use fluke_model::snapshot::Placed;
 use fluke_model::volume::Volumes;
 
@@ -31,8 +33,10 @@ pub type Kept = BTreeMap<ServiceName, BTreeMap<u32, BTreeSet<VolumeName>>>;
 pub struct HostView {
     /// What services choose it by; none for one that others spoke of and that was not seen yet.
     pub labels: Option<Labels>,
-    /// Whether it takes public traffic.
+    /// What part it plays.
     pub node_type: NodeType,
+    /// What it does for services; what its own config refuses is not among it.
+    pub executors: BTreeSet<ServiceExecutor>,
     /// Whether it is there.
     pub presence: Presence,
     /// What it runs.
@@ -109,6 +113,7 @@ impl HostView {
         Self {
             labels: None,
             node_type: NodeType::Worker,
+            executors: ServiceExecutor::ALL.into(),
             presence,
             deployments: BTreeMap::new(),
             given: Placed::new(),
@@ -180,11 +185,25 @@ impl HostView {
         self.network.as_ref().and_then(|network| network.routes.as_ref()).map(|it| it.hash)
     }
 
+    /// Whether it does this for services; its own config may refuse it.
+    pub fn does(&self, executor: ServiceExecutor) -> bool {
+        self.executors.contains(&executor)
+    }
+
+    /// Whether replicas that may be anywhere can be here: they run, and others reach them.
+    pub fn takes_replicas(&self) -> bool {
+        self.does(ServiceExecutor::Container) && self.does(ServiceExecutor::Mesh)
+    }
+
+    /// Whether it takes public traffic now.
+    pub fn is_a_proxy(&self) -> bool {
+        let is_one = self.node_type == NodeType::Proxy && self.does(ServiceExecutor::Routes);
+        is_one && self.presence.is_connected()
+    }
+
     /// Whether it takes public traffic now, and does not have these routes.
     pub fn is_a_proxy_without(&self, routes: Hash256) -> bool {
-        self.node_type == NodeType::Proxy
-            && self.presence.is_connected()
-            && self.routes() != Some(routes)
+        self.is_a_proxy() && self.routes() != Some(routes)
     }
 
     /// Whether what it may still lead to has to wait for it.

@@ -8,10 +8,9 @@ use std::time::Instant;
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
 use fluke_model::directory::RouteKey;
 use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::message::NodeType;
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    DeploymentId, DeploymentReport, Health, Phase, Port, Replica, Service, Traffic,
+    DeploymentId, DeploymentReport, Health, Phase, Port, Replica, Service, ServiceExecutor, Traffic,
 };
 use fluke_model::status::Status;
 
@@ -22,6 +21,9 @@ use waiting::{Owners, owners, remark, waiting};
 
 /// How many proxies are named that something waits for.
 const FEW_PROXIES: usize = 8;
+
+/// Why nothing leads to what runs.
+const NOT_IN_MESH: &str = "nothing leads to it: its host's own config refuses `mesh`";
 
 /// What runs of each service, and where.
 type Running<'a> =
@@ -129,6 +131,8 @@ fn deployment(
     it: &DeploymentReport,
     now: Instant,
 ) -> DeploymentView {
+    let is_in_mesh = host.does(ServiceExecutor::Mesh);
+    let alone = (it.serves && !is_in_mesh).then_some(NOT_IN_MESH);
     DeploymentView {
         agent: agent.clone(),
         connected: host.presence.is_connected(),
@@ -141,8 +145,9 @@ fn deployment(
         digest: it.digest.clone(),
         container: it.container.clone(),
         address: it.address,
-        serves: it.serves,
-        note: it.note.clone().or_else(|| away(host).map(str::to_string)),
+        serves: it.serves && is_in_mesh,
+        note: it.note.clone().or_else(|| away(host).or(alone).map(str::to_string)),
+        refused: !host.does(ServiceExecutor::Container),
     }
 }
 
@@ -214,6 +219,7 @@ fn missing(
         address: None,
         serves: false,
         note: Some(note.to_string()),
+        refused: !host.does(ServiceExecutor::Container),
     }
 }
 
@@ -275,12 +281,10 @@ fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<Ro
         Traffic::Tcp { external, domain } => (domain.clone(), *external),
         Traffic::Udp { external } => (None, *external),
     };
-    let is_proxy =
-        |host: &&HostView| host.node_type == NodeType::Proxy && host.presence.is_connected();
     let has_loaded = |host: &&HostView| host.routes() == Some(routes.hash());
     let behind = book.view().proxies_without(routes.hash());
     let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now));
-    let proxies = || book.view().hosts.values().filter(is_proxy);
+    let proxies = || book.view().hosts.values().filter(|host| host.is_a_proxy());
     Some(RouteView {
         port: port.name.clone(),
         protocol: route.traffic.protocol().to_string(),

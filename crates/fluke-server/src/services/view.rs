@@ -17,7 +17,9 @@ use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
-use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Service};
+use fluke_model::service::{
+    DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
+};
 
 use super::claims::Claims;
 use super::host::{HostView, Presence};
@@ -37,18 +39,31 @@ pub struct View {
     pub claims: Claims,
 }
 
+/// What an agent is, as it said when it connected.
+#[derive(Debug, Clone)]
+pub struct Came {
+    /// What services choose it by.
+    pub labels: Labels,
+    /// What part it plays.
+    pub node_type: NodeType,
+    /// What it does for services.
+    pub executors: BTreeSet<ServiceExecutor>,
+}
+
 /// Who serves now and will go on to: replicas by service.
 type Served<'a> = BTreeMap<&'a ServiceName, BTreeSet<Replica>>;
 
 impl View {
     /// Takes note of an agent that connected. What was known of its host holds until it says
-    /// otherwise.
-    pub fn arrive(&mut self, name: &AgentName, labels: Labels, node_type: NodeType, now: Instant) {
+    /// otherwise; whether it has left the mesh is said.
+    pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
         let presence = Presence::Arriving(now);
         let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::new(presence));
-        (host.labels, host.node_type) = (Some(labels), node_type);
+        let Came { labels, node_type, executors } = came;
+        (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
         host.presence = presence;
         host.connects(None);
+        !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
     }
 
     /// Where the numbered replicas of `service` belong.
@@ -69,7 +84,7 @@ impl View {
     ) -> Placement {
         let Some(replicas) = service.replicas else { return Placement::new() };
         let is_concerned = |(_, host): &(_, &HostView)| {
-            host.is_matched_by(service) || host.volumes_of(service).next().is_some()
+            takes(host, service) || host.volumes_of(service).next().is_some()
         };
         let hosts = || self.hosts.iter().filter(is_concerned);
         let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
@@ -79,7 +94,7 @@ impl View {
             let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
             Candidate {
                 host: name.clone(),
-                matches: host.is_matched_by(service),
+                matches: takes(host, service),
                 away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
                 holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
                 volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).collect(),
@@ -184,7 +199,7 @@ impl View {
     ) -> BTreeMap<&ServiceName, BTreeSet<Ipv4Addr>> {
         let served = self.served(now);
         let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
-        for host in self.hosts.values() {
+        for host in self.hosts.values().filter(|host| host.does(ServiceExecutor::Mesh)) {
             let is_reachable = host.presence.is_reachable(now);
             let is_led_to = |it: &&DeploymentReport| {
                 it.serves
@@ -278,6 +293,11 @@ impl View {
     ) -> impl Iterator<Item = (&AgentName, &HostView)> {
         self.hosts.iter().filter(move |(_, host)| host.is_a_proxy_without(routes))
     }
+}
+
+/// Whether a replica of a service that may be anywhere can be on this host.
+fn takes(host: &HostView, service: &Service) -> bool {
+    host.is_matched_by(service) && host.takes_replicas()
 }
 
 /// Whether a deployment that its host does not want any more need not be waited for.

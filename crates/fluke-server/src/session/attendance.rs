@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, Hash256, SessionId};
-use fluke_model::label::Labels;
 use fluke_model::message::{DirectoryEdit, Hello, NodeType, Section, ToAgent, ToServer};
-use fluke_model::service::DeploymentId;
+use fluke_model::service::{DeploymentId, ServiceExecutor};
 use fluke_model::snapshot::Placed;
 use fluke_wire::server::Link;
 use tokio::sync::watch;
@@ -21,6 +20,7 @@ use crate::clock::until;
 use crate::reconcile::Wanted;
 use crate::services::book::{Directory, Word};
 use crate::services::desk::{Desk, Lot};
+use crate::services::view::Came;
 use crate::source::Desired;
 
 /// How long a host that may have replicas is waited for to say so: sent half of what it should be,
@@ -34,8 +34,7 @@ pub struct Attendance {
     desk: Desk,
     agent: AgentName,
     session: SessionId,
-    labels: Labels,
-    node_type: NodeType,
+    came: Came,
     seat: Option<Seat>,
     /// Until when it is not told what hosts know of each other: it knows better. Where replicas and
     /// their volumes are it is told as soon as it has said what it knows of that.
@@ -80,8 +79,11 @@ impl Attendance {
             desk,
             agent: hello.name.clone(),
             session,
-            labels: hello.labels.clone(),
-            node_type: hello.node_type,
+            came: Came {
+                labels: hello.labels.clone(),
+                node_type: hello.node_type,
+                executors: ServiceExecutor::among(&hello.executors),
+            },
             seat: None,
             knows_better_until: knows_better.then_some(complete),
             // One that was never told what to be has nothing to lose.
@@ -98,7 +100,7 @@ impl Attendance {
     }
 
     async fn attend(&mut self) {
-        let came = Word::Came { labels: self.labels.clone(), node_type: self.node_type };
+        let came = Word::Came(self.came.clone());
         self.seat = Some(Seat {
             lot: self.desk.attend(&self.agent, self.session, came).await,
             directory: self.desk.directory(),
@@ -214,7 +216,7 @@ impl Attendance {
         }
         let mut edits = Vec::new();
         if directory.is_in_force && self.knows_better_until.is_none() {
-            edits = told.lacks(&directory, self.node_type);
+            edits = told.lacks(&directory, self.came.node_type);
         }
         if directory.is_in_force && (seat.has_spoken || self.knows_better_until.is_none()) {
             edits.extend(told.lacks_of_placements(&directory));
@@ -248,11 +250,11 @@ impl Attendance {
             _ => (desired, None),
         };
         let must_wait = placed.is_none() && self.waits_until > Instant::now();
-        self.is_waiting = must_wait && desired.compiler.has_numbered(&self.labels);
+        self.is_waiting = must_wait && desired.compiler.has_numbered(&self.came.labels);
         let snapshot = match &placed {
             _ if self.is_waiting => return None,
-            Some(placed) => desired.compiler.snapshot_with(&self.labels, placed),
-            None => desired.compiler.snapshot(&self.labels),
+            Some(placed) => desired.compiler.snapshot_with(&self.came.labels, placed),
+            None => desired.compiler.snapshot(&self.came.labels),
         };
         Some(Wanted { commit: desired.commit.clone(), snapshot })
     }

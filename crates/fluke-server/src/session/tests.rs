@@ -109,7 +109,7 @@ impl Door {
             name: AgentName::new(name).expect("a name"),
             labels: Labels([Labels::parse_pair(&format!("host={name}")).expect("a label")].into()),
             version: "0".into(),
-            executors: vec!["shell".into()],
+            executors: ["shell", "container", "dns", "routes", "mesh"].map(Into::into).into(),
             node_type,
             snapshot,
             instance: InstanceId(1),

@@ -139,6 +139,7 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
         allow: fluke_agent::Allow {
             executors: config.allow.executors,
             run_as: config.allow.run_as,
+            stated: config.allow.stated,
         },
         parallel_checks: parallel_checks(),
         stop_grace: STOP_GRACE,

@@ -74,6 +74,10 @@ pub struct Allow {
     pub executors: Option<Vec<String>>,
     /// The users that steps may run as, the agent's own among them.
     pub run_as: Option<Vec<String>>,
+    /// Where the block begins in its file, in bytes.
+    pub at: Option<u32>,
+    /// The same for people: file and line.
+    pub stated: Option<String>,
 }
 
 /// `execution { … }`
@@ -299,6 +303,8 @@ fn read_allow(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>
     let allow = Allow {
         executors: read.optional(fields::names("executors", "executor")),
         run_as: read.optional(fields::names("run_as", "user name")),
+        at: Some(block.span.start),
+        stated: None,
     };
     read.finish();
     allow

@@ -151,10 +151,15 @@ fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView)
     if let Some(note) = &it.note {
         report.beside("why", note, Paint::Plain);
     }
-    if it.connected {
+    if it.refused {
+        report.beside("next", REFUSED, Paint::Plain);
+    } else if it.connected {
         tell_outlook(report, it.status, service.policy, &it.agent);
     }
 }
+
+/// What becomes of what a host's own config refuses.
+pub const REFUSED: &str = "nothing of it is touched until that host's own config allows it";
 
 /// What becomes of one that is not as it should be, and what puts it right now.
 pub fn tell_outlook(report: &mut Report, status: Status, policy: Policy, agent: &AgentName) {

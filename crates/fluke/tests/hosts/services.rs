@@ -7,4 +7,5 @@ mod fetching;
 mod leaving;
 mod placing;
 mod reaching;
+mod refusing;
 mod support;

@@ -15,7 +15,8 @@ impl Lane {
         if self.fetched.see(is_used, now) {
             self.folder.keep_fetched(&self.fetched);
         }
-        if let Some((name, id)) = self.fetched.unused_for(self.config.keep_images, now) {
+        let unused = self.fetched.unused_for(self.config.keep_images, now);
+        if let Some((name, id)) = unused.filter(|_| self.refusal().is_none()) {
             self.jobs.let_go(name, id);
         }
     }

@@ -12,12 +12,12 @@ use super::doing::{self, ChangeError, Room};
 use super::look::{Look, Seen};
 use super::saying::{self, Note};
 use super::state::{Cause, Idle, Next, Processing};
-use super::watch::Watch;
+use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why, is_well,
-    plan,
+    Change, Container, Deployment, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why,
+    is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -97,7 +97,12 @@ impl Lane {
         let (podman, interfaces) = (self.podman.clone(), self.interfaces.clone());
         let (subnet, time) = (self.subnet(), (self.clock)());
         let mut known = std::mem::take(&mut self.known);
+        // Where nothing may be made, nobody needs Podman.
+        let is_absent = self.refusal().is_some() && !watch::is_there(&self.config.socket);
         let look = async {
+            if is_absent {
+                return Ok(Seen::nothing());
+            }
             let desired = desired.as_ref();
             let look = Look { podman: &podman, desired, subnet, interfaces: &interfaces, time };
             look.around(&mut known).await
@@ -137,7 +142,7 @@ impl Lane {
             tracing::info!("Podman answers again");
             self.reach.forget_all();
         }
-        self.doors.see(&seen.containers, &desired.wanted, now);
+        self.doors.see(&seen.containers, self.looked_after(desired), now);
         let seen = Seen {
             containers: seen.containers.iter().map(|it| self.known(it)).collect(),
             present: seen.present.clone(),
@@ -156,6 +161,11 @@ impl Lane {
             tracing::warn!(problem, "the network of containers cannot be made");
         }
         plan
+    }
+
+    /// What is asked how it feels: where containers are refused, nothing is run in them either.
+    fn looked_after<'d>(&self, desired: &'d Desired) -> &'d [Deployment] {
+        if self.refusal().is_some() { &[] } else { &desired.wanted }
     }
 
     /// What only the lane knows of a container is added to what Podman says.
@@ -183,7 +193,7 @@ impl Lane {
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
         self.has_containers = seen.containers.iter().any(|it| it.is_ours);
-        self.rounds.see(&seen.containers, &desired.wanted, now);
+        self.rounds.see(&seen.containers, self.looked_after(desired), now);
         self.released.retain(|id, _| is_there(id) && !is_wanted(id));
         self.deployments.retain(|id| is_wanted(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
@@ -243,6 +253,7 @@ impl Lane {
             held_up: self.containers.marks(),
             released: &self.released,
             exclusive: self.config.exclusive,
+            refused: self.refusal(),
             asked: &self.asked(),
             alone: self.session.is_none(),
             drain: self.config.drain,

@@ -109,7 +109,9 @@ impl Said {
 /// How what somebody asked for ended; none while it goes on.
 pub fn settled(plan: &Plan, asked: &Asked) -> Option<Option<String>> {
     let mut covered = plan.reports.iter().filter(|it| asked.covers(&it.service));
+    let is_refused = |it: &DeploymentReport| matches!(it.verdict, Verdict::Error { .. });
     let goes_on = |it: &&DeploymentReport| match it.phase {
+        _ if is_refused(it) => false,
         Phase::Pulling | Phase::Stopped | Phase::Starting => true,
         // It is missing because of something that may pass by itself, and soon.
         Phase::Missing => true,
@@ -118,7 +120,7 @@ pub fn settled(plan: &Plan, asked: &Asked) -> Option<Option<String>> {
     if !plan.changes.is_empty() || covered.clone().any(|it| goes_on(&it)) {
         return None;
     }
-    let failed = covered.find(|it| it.phase == Phase::Failed);
+    let failed = covered.find(|it| it.phase == Phase::Failed || is_refused(it));
     Some(failed.map(problem_of))
 }
 

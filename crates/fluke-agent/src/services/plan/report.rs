@@ -102,3 +102,15 @@ fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<D
         note: None,
     })
 }
+
+/// Nothing may be done about it, whatever is wanted; what runs is left to people.
+pub(super) fn refuse(it: &mut DeploymentReport, why: &str) {
+    it.verdict = Verdict::Error { reason: why.to_owned() };
+    it.note = Some(match (&it.container, it.phase) {
+        (None, _) => why.to_owned(),
+        (Some(name), Phase::Retiring) => {
+            format!("{why}; its container {name} is not wanted here any more, and is left alone")
+        }
+        (Some(name), _) => format!("{why}; its container {name} is left alone"),
+    });
+}

@@ -1,5 +1,6 @@
 mod bad_nights;
 mod drifting;
+mod refusing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ struct Host {
     network: Network,
     held_up: BTreeMap<String, Setback>,
     exclusive: bool,
+    refused: Option<&'static str>,
     asked: Asked,
     alone: bool,
     now: Instant,
@@ -43,6 +45,7 @@ impl Host {
             network: Network::Ready,
             held_up: BTreeMap::new(),
             exclusive: false,
+            refused: None,
             asked: Asked::Nobody,
             alone: false,
             now: Instant::now(),
@@ -72,6 +75,7 @@ impl Host {
             network: &self.network,
             held_up: &self.held_up,
             exclusive: self.exclusive,
+            refused: self.refused,
             asked: &self.asked,
             alone: self.alone,
             drain: DRAIN,

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::Account;
 use crate::services::lane::saying::{Note, Scribe};
-use crate::services::section::{Kept, Looked, Section};
+use crate::services::section::{Kept, Looked, Section, Tabular};
 
 /// Most of what is to be done is done within this; what is not goes on by itself.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
@@ -38,6 +38,8 @@ enum Place<S: Section> {
     Away(Worker<S>),
     /// Nowhere, for no longer than it takes to say so.
     Between,
+    /// This host's own config refuses it: nothing of it is touched.
+    Refused,
 }
 
 /// A task that works on a part until it is done, or until nobody waits for it any more.
@@ -54,8 +56,19 @@ impl<S: Section> Drop for Worker<S> {
 }
 
 impl<S: Section> Part<S> {
-    /// One that nobody has looked at.
-    pub(super) fn new(name: &'static str, section: S) -> Self {
+    /// One that nobody has looked at, or, if it is refused, one that nobody will.
+    pub(super) fn open(
+        name: &'static str,
+        refused: Option<&str>,
+        section: impl FnOnce() -> S,
+    ) -> Self {
+        let Some(why) = refused else { return Self::new(name, section()) };
+        let (hash, problem) = (S::Table::default().hash(), Some(why.to_owned()));
+        let report = SectionReport { hash, problem };
+        Self { name, place: Place::Refused, report, is_doubted: false, is_forgiven: false }
+    }
+
+    fn new(name: &'static str, section: S) -> Self {
         let kept = Kept::new(section);
         let (report, place) = (kept.report(), Place::Here(kept));
         Self { name, place, report, is_doubted: false, is_forgiven: false }
@@ -65,7 +78,7 @@ impl<S: Section> Part<S> {
     pub(super) fn here(&self) -> Option<&S> {
         match &self.place {
             Place::Here(kept) => Some(kept.section()),
-            Place::Away(..) | Place::Between => None,
+            Place::Away(..) | Place::Between | Place::Refused => None,
         }
     }
 
@@ -102,7 +115,7 @@ impl<S: Section> Part<S> {
     pub(super) fn doubt(&mut self) {
         match &mut self.place {
             Place::Here(kept) => kept.doubt(),
-            Place::Away(..) | Place::Between => self.is_doubted = true,
+            Place::Away(..) | Place::Between | Place::Refused => self.is_doubted = true,
         }
     }
 
@@ -110,7 +123,7 @@ impl<S: Section> Part<S> {
     pub(super) fn forgive(&mut self) {
         match &mut self.place {
             Place::Here(kept) => kept.forgive(),
-            Place::Away(..) | Place::Between => self.is_forgiven = true,
+            Place::Away(..) | Place::Between | Place::Refused => self.is_forgiven = true,
         }
     }
 
@@ -118,7 +131,7 @@ impl<S: Section> Part<S> {
     pub(super) fn look_at(&self) -> Option<Instant> {
         match &self.place {
             Place::Here(kept) => kept.look_at(),
-            Place::Away(..) | Place::Between => None,
+            Place::Away(..) | Place::Between | Place::Refused => None,
         }
     }
 
@@ -128,6 +141,7 @@ impl<S: Section> Part<S> {
         match &mut self.place {
             Place::Here(kept) => kept.changed().await,
             Place::Away(..) | Place::Between => self.is_back().await,
+            Place::Refused => std::future::pending().await,
         }
     }
 
@@ -135,7 +149,7 @@ impl<S: Section> Part<S> {
     pub(super) fn report(&self) -> SectionReport {
         match &self.place {
             Place::Here(kept) => kept.report(),
-            Place::Away(..) | Place::Between => self.report.clone(),
+            Place::Away(..) | Place::Between | Place::Refused => self.report.clone(),
         }
     }
 

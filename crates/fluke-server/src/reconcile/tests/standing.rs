@@ -386,3 +386,30 @@ proptest! {
         prop_assert!(!is_open, "nobody was told that it is over: {:?}", lab.alerts);
     }
 }
+
+#[test]
+fn what_a_host_refuses_is_told_once_and_alerts_nobody() {
+    let (mut lab, it) = serving(Policy::RemediateAndAlert);
+    let why = "refused by this host's own config: `container` is not among `allow.executors`";
+    let verdict = Verdict::Error { reason: why.into() };
+    let refused = DeploymentReport { verdict, phase: Phase::Missing, serves: false, ..it.clone() };
+    for note in ["one", "another"] {
+        lab.reports(DeploymentReport { note: Some(note.into()), ..refused.clone() });
+    }
+    assert_eq!(lab.told(), (vec![EventKind::CheckFailed], vec![]));
+    assert_eq!(lab.status(), Status::Failed);
+    let drift = lab.machine.drift();
+    assert_eq!((drift.len(), drift[0].reason.as_deref()), (1, Some(why)));
+    assert!(
+        lab.machine.detail().service_details[0].deployments[0].refused,
+        "it does no containers"
+    );
+
+    let left = DeploymentReport { phase: Phase::Retiring, note: Some("kept".into()), ..refused };
+    lab.runs(vec![left]);
+    let network = lab.machine.detail().network;
+    assert_eq!((network.len(), network[0].problem.as_deref()), (1, Some("kept")));
+    lab.runs(vec![it]);
+    assert_eq!(lab.status(), Status::InSync);
+    assert!(lab.machine.detail().network.is_empty());
+}

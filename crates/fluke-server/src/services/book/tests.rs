@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use fluke_model::directory::{PublicKey, Subnet, Table};
 use fluke_model::id::Hash256;
-use fluke_model::message::SectionReport;
+use fluke_model::label::Labels;
+use fluke_model::message::{NodeType, SectionReport};
 use fluke_model::service::{DeploymentReport, Replica, Service};
 use fluke_model::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::services::fixture::{deployment, name, service, web};
+use crate::services::fixture::{came, deployment, name, service, web};
 
 /// A server's head, a clock, and agents that hear what it says.
 struct Lab {
@@ -63,7 +64,7 @@ impl Lab {
     fn comes(&mut self, host: &str, node_type: NodeType) {
         self.sessions += 1;
         let now = Now { instant: self.now, wall: Timestamp(1) };
-        let came = Word::Came { labels: Labels::default(), node_type };
+        let came = came(Labels::default(), node_type);
         self.book.hear(&name(host), SessionId(self.sessions), came, now);
         self.turn();
     }

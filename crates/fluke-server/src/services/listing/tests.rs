@@ -2,14 +2,15 @@ use std::sync::Arc;
 
 use fluke_model::id::{Hash256, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
+use fluke_model::message::{NetworkReport, NodeType, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
+use fluke_model::verdict::Verdict;
 
 use super::*;
 use crate::reconcile::Now;
 use crate::services::book::{SETTLING, Word};
-use crate::services::fixture::{deployment, name, service, web};
-use crate::services::view::Services;
+use crate::services::fixture::{came, deployment, name, service, web};
+use crate::services::view::{Came, Services};
 
 /// What is known of `web`, and a clock.
 struct Lab {
@@ -31,7 +32,7 @@ impl Lab {
     }
 
     fn joins(&mut self, host: &str, node_type: NodeType) {
-        self.says(host, Word::Came { labels: Labels::default(), node_type });
+        self.says(host, came(Labels::default(), node_type));
         self.runs(host, vec![]);
     }
 
@@ -66,6 +67,40 @@ fn what_has_nowhere_to_run_says_so() {
     let seen = lab.seen();
     assert_eq!((seen.status, seen.counts.wanted), (Status::Drifted, 2));
     assert!(seen.waiting[0].starts_with("replicas 0, 1 wait for a host"), "{:?}", seen.waiting);
+}
+
+#[test]
+fn a_host_that_refuses_is_said_to_and_replicas_say_why_they_wait() {
+    let refusing = |executors: &[ServiceExecutor]| {
+        let executors = executors.iter().copied().collect();
+        Word::Came(Came { labels: Labels::default(), node_type: NodeType::Worker, executors })
+    };
+    let mut lab = Lab::new(Some(1));
+    lab.says("a", refusing(&[]));
+    lab.runs("a", vec![]);
+    let seen = lab.seen();
+    assert!(seen.deployments.is_empty(), "it is not given to that host");
+    assert!(seen.waiting[0].contains("does not list both"), "{:?}", seen.waiting);
+    assert!(seen.waiting[0].ends_with(": a"), "{:?}", seen.waiting);
+
+    lab = Lab::new(None);
+    lab.says("a", refusing(&[]));
+    let why = "refused by this host's own config";
+    let it = lab.wanted("a", Replica::Own);
+    let verdict = Verdict::Error { reason: why.into() };
+    let (phase, note) = (Phase::Missing, Some(why.into()));
+    lab.runs("a", vec![DeploymentReport { verdict, phase, note, serves: false, ..it }]);
+    let seen = lab.seen();
+    assert_eq!((seen.status, seen.counts.failed), (Status::Failed, 1));
+    let it = &seen.deployments[0];
+    assert_eq!((it.refused, it.note.as_deref()), (true, Some(why)));
+
+    lab = Lab::new(None);
+    lab.says("a", refusing(&[ServiceExecutor::Container]));
+    lab.runs("a", vec![lab.wanted("a", Replica::Own)]);
+    let it = &lab.seen().deployments[0];
+    assert_eq!((it.refused, it.serves, it.status), (false, false, Status::InSync));
+    assert!(it.note.as_deref().is_some_and(|note| note.contains("`mesh`")), "{:?}", it.note);
 }
 
 #[test]
@@ -157,7 +192,7 @@ mod volumes {
 
     impl Lab {
         fn has_data(&mut self, host: &str, role: &str, deployments: Vec<DeploymentReport>) {
-            let came = Word::Came { labels: labels(role), node_type: NodeType::Worker };
+            let came = came(labels(role), NodeType::Worker);
             self.says(host, came);
             let volume = Volume { service: web(), replica: Replica::Number(0), name: data() };
             let volumes = Some([volume].into());

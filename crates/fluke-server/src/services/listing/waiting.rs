@@ -53,8 +53,17 @@ pub(super) fn waiting(
     if more > 0 {
         whys.push(format!("{more} more wait for volumes on hosts that do not match the selector"));
     }
-    whys.extend(wait_for_a_host(&nowhere));
+    whys.extend(wait_for_a_host(&nowhere, &refusing(view, service)));
     whys
+}
+
+/// The hosts that would be here for it, and whose own config refuses.
+fn refusing<'a>(view: &'a View, service: &Service) -> Vec<&'a str> {
+    let refuses = |host: &HostView| {
+        host.presence.is_connected() && host.is_matched_by(service) && !host.takes_replicas()
+    };
+    let all = view.hosts.iter().filter(|(_, host)| refuses(host));
+    all.map(|(name, _)| name.as_str()).take(FEW).collect()
 }
 
 /// The replicas that belong to hosts which the selector does not match any more.
@@ -93,7 +102,7 @@ fn waits_for_volumes(
     )
 }
 
-fn wait_for_a_host(nowhere: &[u32]) -> Option<String> {
+fn wait_for_a_host(nowhere: &[u32], refusing: &[&str]) -> Option<String> {
     let what = match nowhere {
         [] => return None,
         [one] => format!("replica {one} waits"),
@@ -103,8 +112,15 @@ fn wait_for_a_host(nowhere: &[u32]) -> Option<String> {
         }
         many => format!("{} replicas wait", many.len()),
     };
+    let but = match refusing {
+        [] => String::new(),
+        names => format!(
+            "; the `allow` of these, which match, does not list both `container` and `mesh`: {}",
+            names.join(", ")
+        ),
+    };
     Some(format!(
-        "{what} for a host: none that runs services and matches the selector is connected"
+        "{what} for a host: none that runs services and matches the selector is connected{but}"
     ))
 }
 

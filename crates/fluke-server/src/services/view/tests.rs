@@ -200,3 +200,59 @@ fn a_peer_is_whoever_has_a_key_and_a_subnet() {
     let peers = lab.view.peers();
     assert_eq!(peers.0.keys().map(AgentName::as_str).collect::<Vec<_>>(), ["a"]);
 }
+
+/// All that a host does for services, but for this.
+fn all_but(refused: ServiceExecutor) -> BTreeSet<ServiceExecutor> {
+    ServiceExecutor::ALL.into_iter().filter(|it| *it != refused).collect()
+}
+
+#[test]
+fn replicas_go_where_containers_may_run_and_be_reached() {
+    for refused in [ServiceExecutor::Container, ServiceExecutor::Mesh] {
+        let mut lab = Lab::with(Some(3), &["a", "b"]);
+        lab.host("b").executors = all_but(refused);
+        assert!(lab.place().values().all(|at| at.as_str() == "a"), "{refused:?}");
+    }
+    for refused in [ServiceExecutor::Dns, ServiceExecutor::Routes] {
+        let mut lab = Lab::with(Some(4), &["a", "b"]);
+        lab.host("b").executors = all_but(refused);
+        let on_b = lab.place().values().filter(|at| at.as_str() == "b").count();
+        assert_eq!(on_b, 2, "{refused:?} is nothing that replicas need");
+    }
+}
+
+#[test]
+fn a_replica_leaves_a_host_that_refuses_it_now_unless_its_volume_is_there() {
+    let mut lab = Lab::with(Some(1), &["a", "b"]);
+    let at = lab.place()[&0].to_string();
+    lab.says(&at, vec![deployment("0", Replica::Number(0), [10, 200, 1, 5])]);
+    lab.host(&at).executors = BTreeSet::new();
+    assert_ne!(lab.place()[&0].as_str(), at);
+
+    let mut stateful = service(Some(1));
+    let data = fluke_model::id::VolumeName::new("data").expect("a name");
+    stateful.container.volumes.insert(data.clone(), "/data".into());
+    lab.services = Services::from([(web(), Arc::new(stateful))]);
+    let kept = BTreeMap::from([(0, BTreeSet::from([data]))]);
+    lab.host(&at).volumes.insert(web(), kept);
+    assert_eq!(lab.place()[&0].as_str(), at, "data is not left behind");
+}
+
+#[test]
+fn nobody_is_led_to_a_host_that_is_not_in_the_mesh() {
+    let mut lab = Lab::with(None, &["a", "b"]);
+    lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
+    lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
+    lab.host("b").executors = all_but(ServiceExecutor::Mesh);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+}
+
+#[test]
+fn a_proxy_whose_config_refuses_routes_is_not_waited_for() {
+    let mut lab = Lab::with(None, &["a"]);
+    lab.comes("p", NodeType::Proxy);
+    let routes = lab.routes();
+    assert_eq!(lab.view.proxies_without(routes).count(), 1);
+    lab.host("p").executors = all_but(ServiceExecutor::Routes);
+    assert_eq!(lab.view.proxies_without(routes).count(), 0);
+}

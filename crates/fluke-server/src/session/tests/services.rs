@@ -14,7 +14,7 @@ use fluke_model::snapshot::Snapshot;
 
 use super::*;
 use crate::services::book::Word;
-use crate::services::fixture::{deployment, name, service, web};
+use crate::services::fixture::{came, deployment, name, service, web};
 
 /// An agent, and what it holds.
 struct Host {
@@ -311,7 +311,7 @@ impl Slow {
         let (agent, labels) = (name("a"), Labels::default());
         let node_type = NodeType::Worker;
         // It was here before, and so takes its seat before it says anything.
-        let came = Word::Came { labels: labels.clone(), node_type };
+        let came = came(labels.clone(), node_type);
         desk.attend(&agent, SessionId(1), came).await;
         while !desk.knows(&agent) {
             tokio::task::yield_now().await;
@@ -320,7 +320,7 @@ impl Slow {
             name: agent.clone(),
             labels,
             version: "0".into(),
-            executors: Vec::new(),
+            executors: ["container", "mesh"].map(Into::into).into(),
             node_type,
             snapshot: None,
             instance: InstanceId(1),

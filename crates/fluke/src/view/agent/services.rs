@@ -29,6 +29,7 @@ fn part_name(part: &NetworkPart) -> &str {
         "names" => "DNS",
         "routes" => "the proxy",
         "mesh" => "the mesh",
+        "containers" => "what is left of containers",
         other => other,
     }
 }
@@ -41,7 +42,11 @@ pub(super) fn tell_problems(report: &mut Report, detail: &AgentDetail) {
         let failed = ("failed", Status::Failed.into());
         report.line(0, &[(part_name(part), Paint::Bold), ("is", Paint::Plain), failed]);
         report.beside("why", problem, Paint::Plain);
-        report.beside("next", "it is tried again, with pauses that grow", Paint::Plain);
+        let next = match part.refused {
+            true => service::REFUSED,
+            false => "it is tried again, with pauses that grow",
+        };
+        report.beside("next", next, Paint::Plain);
     }
     let all = detail.service_details.iter();
     let mut wrong: Vec<(&AgentService, &AgentDeployment)> = all
@@ -70,7 +75,9 @@ fn tell_problem(
     if let Some(note) = &it.note {
         report.beside("why", note, Paint::Plain);
     }
-    if detail.agent.connected {
+    if it.refused {
+        report.beside("next", service::REFUSED, Paint::Plain);
+    } else if detail.agent.connected {
         service::tell_outlook(report, it.status, service.policy, &detail.agent.name);
     }
 }

@@ -20,8 +20,10 @@ use fluke_model::volume::Volumes;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use crate::executor::Allow;
 use crate::host::environment::Environment;
 use crate::services::addresses::own_choice;
+use crate::services::ceiling::Ceiling;
 use crate::services::fixture::{self, HOST};
 use crate::services::kept::Folder;
 use crate::services::podman::create::Limit;
@@ -86,6 +88,7 @@ pub struct Stage {
     held: Option<Arc<Held>>,
     greeting: &'static str,
     node_type: NodeType,
+    allow: Allow,
     sessions: u64,
     reports: BTreeMap<DeploymentId, DeploymentReport>,
     /// What it said of volumes, if it did.
@@ -131,6 +134,7 @@ impl Stage {
             held: None,
             greeting: "hello",
             node_type: NodeType::Worker,
+            allow: Allow::default(),
             sessions: 1,
             reports: BTreeMap::new(),
             volumes: None,
@@ -231,6 +235,7 @@ impl Stage {
             host: AgentName::new(HOST).expect("a name"),
             node_type: self.node_type,
             config,
+            ceiling: Ceiling::of(&self.allow),
             environment: Environment::from_pairs([("GREETING", self.greeting)]),
             clock: Arc::new(|| SystemTime::now().into()),
             state_dir: &self.path("state"),
@@ -250,6 +255,12 @@ impl Stage {
     /// What the next lane finds as the host's `$GREETING`.
     pub fn greets(&mut self, greeting: &'static str) {
         self.greeting = greeting;
+    }
+
+    /// What the next lane finds in the host's own config.
+    pub fn allows(&mut self, executors: Option<&[&str]>) {
+        let executors = executors.map(|kinds| kinds.iter().map(ToString::to_string).collect());
+        self.allow = Allow { executors, stated: Some("agent.hcl:7".into()), ..Allow::default() };
     }
 
     pub fn lane(&self) -> &Services {
@@ -345,6 +356,19 @@ impl Stage {
 
     pub fn settled(&self, instruction: InstructionId) -> bool {
         self.settled.iter().any(|(of, problem)| *of == instruction && problem.is_none())
+    }
+
+    /// What was said to be wrong to somebody who asked.
+    pub fn problem_of(&self, instruction: InstructionId) -> Option<String> {
+        let mut all = self.settled.iter();
+        all.find(|(of, _)| *of == instruction).and_then(|(_, problem)| problem.clone())
+    }
+
+    /// The network interfaces that there are.
+    pub fn interfaces(&self) -> Vec<String> {
+        let all = std::fs::read_dir("/mnt/sys/class/net").expect("a kernel that tells");
+        let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        all.map(|entry| name(entry.expect("an interface"))).collect()
     }
 
     pub fn is_silent(&self) -> bool {

@@ -68,7 +68,7 @@ impl Fleet {
         let (labels, table) = (labels(machine.matches), machine.table.clone());
         self.lab.sessions += 1;
         let now = Now { instant: self.lab.now, wall: Timestamp(1) };
-        let came = Word::Came { labels, node_type: NodeType::Worker };
+        let came = came(labels, NodeType::Worker);
         self.lab.book.hear(&name(host), SessionId(self.lab.sessions), came, now);
         self.lab.turn();
         self.lab.says(host, Word::Placements(table));
