@@ -180,7 +180,7 @@ export function servicesOf(agent) {
     broken.map((part) => trouble(`${PARTS[part.part] ?? part.part} is not as it should be`, part.problem)),
     h("ul", { class: "cards", "data-list": true }, [...services].sort(byWeight).map((service) => h("li", { key: service.name, class: `card is-${service.status}` },
       h("div", { class: "card-head" }, statusIcon(service.status), h("h3", null, serviceLink(service.name, { "aria-label": `Service ${service.name}` })), policyTag(service.policy)),
-      service.deployments.length === 0 && h("p", { class: "quiet" }, "Its agent has not spoken of it yet."),
+      service.deployments.length === 0 && h("p", { class: "quiet" }, (agent.executors ?? []).includes("container") ? "Its agent has not spoken of it yet." : "This agent does not run containers."),
       h("ul", { class: "plain-list" }, [...service.deployments].sort(byWeight).map((it) => h("li", { key: `${it.replica} ${it.phase} ${it.image}` },
         statusIcon(it.status),
         h("div", null,

@@ -20,7 +20,7 @@ use super::App;
 use super::api::apart;
 use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
-use crate::services::listing;
+use crate::services::listing::{self, Looking};
 use page::Page;
 
 /// What the HTTP side counts on its way.
@@ -103,7 +103,8 @@ fn agents(app: &App, page: &mut Page) {
 
 fn services(app: &App, page: &mut Page) {
     let now = tokio::time::Instant::now().into_std();
-    let services = listing::services(&app.desk.book(), app.default_policy, now);
+    let looking = Looking { default_policy: app.default_policy, now, idle: &|_| Vec::new() };
+    let services = listing::services(&app.desk.book(), looking);
     page.gauge("fluke_services", "Services of the commit in force, by status.");
     for status in Status::ALL {
         let count = services.iter().filter(|service| service.status == status).count();

@@ -9,14 +9,13 @@ use super::api::{Named, apart, in_force};
 use super::problem::Problem;
 use super::{App, json, query};
 use crate::registry::page;
-use crate::services::listing;
+use crate::services::listing::{self, Idle, Looking};
 
 pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
     let filter = query::services(&uri)?;
     in_force(&app)?;
     apart(app, move |app| {
-        let now = tokio::time::Instant::now().into_std();
-        let all = listing::services(&app.desk.book(), app.default_policy, now);
+        let all = listing::services(&app.desk.book(), looking(app, &|it| app.registry.idle(it)));
         let is_wanted = |service: &fluke_model::api::ServiceView| {
             filter.after.as_ref().is_none_or(|after| service.name > *after)
                 && filter.name.as_ref().is_none_or(|part| service.name.as_str().contains(&**part))
@@ -37,9 +36,8 @@ pub(super) async fn one(
     query::nothing(&uri)?;
     in_force(&app)?;
     apart(app, move |app| {
-        let now = tokio::time::Instant::now().into_std();
         let book = app.desk.book();
-        match listing::service(&book, &name, app.default_policy, now) {
+        match listing::service(&book, &name, looking(app, &|it| app.registry.idle(it))) {
             Some(service) => Ok(json(StatusCode::OK, &service)),
             None => {
                 let names = book.services().keys().map(|name| name.as_str());
@@ -48,4 +46,9 @@ pub(super) async fn one(
         }
     })
     .await
+}
+
+fn looking<'a>(app: &App, idle: &'a Idle<'a>) -> Looking<'a> {
+    let now = tokio::time::Instant::now().into_std();
+    Looking { default_policy: app.default_policy, now, idle }
 }

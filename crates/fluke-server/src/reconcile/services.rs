@@ -73,8 +73,8 @@ impl Machine {
         wrong: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        let has_services =
-            self.board.as_ref().is_some_and(|board| !board.snapshot.services().is_empty());
+        let has_services = self.keeps_services()
+            && self.board.as_ref().is_some_and(|board| !board.snapshot.services().is_empty());
         let (true, Some(session)) = (request.task.is_none() && has_services, &mut self.session)
         else {
             effects.push(ended(request, wrong));
@@ -127,7 +127,15 @@ impl Machine {
     pub(super) fn service_statuses(&self) -> impl Iterator<Item = Status> {
         let parts = self.network_parts();
         let broken = parts.into_iter().filter(|part| part.problem.is_some());
-        self.each_service().map(|(_, status)| status).chain(broken.map(|_| Status::Failed))
+        let services = self.each_service().map(|(_, status)| status);
+        let services = services.filter(|_| self.keeps_services());
+        services.chain(broken.map(|_| Status::Failed))
+    }
+
+    /// Whether the agent has anything to do with services: runs them, or says why it does not.
+    fn keeps_services(&self) -> bool {
+        let has_spoken = self.services.as_ref().is_some_and(|services| services.has_spoken);
+        has_spoken || self.does(ServiceExecutor::Container)
     }
 
     pub(super) fn service_counts(&self) -> Option<TaskCounts> {

@@ -61,9 +61,13 @@ impl Lab {
     }
 
     fn connect(&mut self, tasks: &[SnapshotTask]) -> Vec<ToAgent> {
+        self.connect_as(hello(), tasks)
+    }
+
+    fn connect_as(&mut self, hello: Hello, tasks: &[SnapshotTask]) -> Vec<ToAgent> {
         self.sessions += 1;
         let session = SessionId(self.sessions);
-        self.step(Input::Connected { hello: hello(), session, wanted: Some(wanted("c1", tasks)) })
+        self.step(Input::Connected { hello, session, wanted: Some(wanted("c1", tasks)) })
     }
 
     fn commit(&mut self, id: &str, tasks: &[SnapshotTask]) -> Vec<ToAgent> {
@@ -201,7 +205,7 @@ fn hello() -> Hello {
         name: AgentName::new("web-1").expect("name"),
         labels: Labels::default(),
         version: "0.1.0".into(),
-        executors: vec!["shell".into()],
+        executors: vec!["shell".into(), "container".into()],
         node_type: NodeType::Worker,
         snapshot: None,
         instance: InstanceId(7),

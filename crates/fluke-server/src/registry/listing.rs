@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use fluke_model::api::{self, DriftMark, SeenDrift};
 use fluke_model::id::{AgentName, ServiceName, TaskName};
-use fluke_model::label::LabelFilter;
+use fluke_model::label::{LabelFilter, Selector};
 use fluke_model::policy::Policy;
+use fluke_model::service::ServiceExecutor;
 use fluke_model::status::Status;
 
 use super::{Registry, Seat};
@@ -90,6 +91,18 @@ impl Registry {
         });
         let (agents, next) = page(views, filter.limit, |agent| agent.name.clone());
         api::Agents { agents, next }
+    }
+
+    /// Those that are connected, that a selector matches, and that run no containers.
+    pub fn idle(&self, selector: &Selector) -> Vec<AgentName> {
+        let is_idle = |seat: &Arc<Seat>| {
+            let inner = seat.lock();
+            let hello = inner.machine.hello();
+            let runs = ServiceExecutor::among(&hello.executors).contains(&ServiceExecutor::Container);
+            let is_it = inner.holder.is_some() && !runs && selector.matches(&hello.labels);
+            is_it.then(|| hello.name.clone())
+        };
+        self.seats_from(Bound::Unbounded).iter().filter_map(is_idle).collect()
     }
 
     /// Everybody, counted in one pass.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
 use fluke_model::directory::RouteKey;
 use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
 use fluke_model::service::{
     DeploymentId, DeploymentReport, Health, Phase, Port, Replica, Service, ServiceExecutor, Traffic,
@@ -29,16 +30,30 @@ const NOT_IN_MESH: &str = "nothing leads to it: its host's own config refuses `m
 type Running<'a> =
     BTreeMap<&'a ServiceName, Vec<(&'a AgentName, &'a HostView, &'a DeploymentReport)>>;
 
+/// The connected agents that a selector matches and that run no containers.
+pub type Idle<'a> = dyn Fn(&Selector) -> Vec<AgentName> + 'a;
+
+/// How things are looked at.
+#[derive(Clone, Copy)]
+pub struct Looking<'a> {
+    /// Of services that name none.
+    pub default_policy: Policy,
+    /// When.
+    pub now: Instant,
+    /// Whom services would be for who has nothing to do with them.
+    pub idle: &'a Idle<'a>,
+}
+
 /// One service of the commit in force.
-pub fn service(book: &Book, name: &str, policy: Policy, now: Instant) -> Option<ServiceView> {
+pub fn service(book: &Book, name: &str, looking: Looking<'_>) -> Option<ServiceView> {
     let service = book.services().get(name)?;
-    Some(view(book, service, &running(book, |it| it == name), policy, now))
+    Some(view(book, service, &running(book, |it| it == name), looking))
 }
 
 /// All of them, in order.
-pub fn services(book: &Book, policy: Policy, now: Instant) -> Vec<ServiceView> {
+pub fn services(book: &Book, looking: Looking<'_>) -> Vec<ServiceView> {
     let running = running(book, |_| true);
-    book.services().values().map(|service| view(book, service, &running, policy, now)).collect()
+    book.services().values().map(|service| view(book, service, &running, looking)).collect()
 }
 
 fn running(book: &Book, is_wanted: impl Fn(&str) -> bool) -> Running<'_> {
@@ -55,9 +70,9 @@ fn view(
     book: &Book,
     service: &Service,
     running: &Running<'_>,
-    default_policy: Policy,
-    now: Instant,
+    looking: Looking<'_>,
 ) -> ServiceView {
+    let Looking { default_policy, now, idle } = looking;
     let wanted = wanted(book, service);
     let owners = owners(book.view(), service);
     let mut deployments: Vec<DeploymentView> = wanted
@@ -77,7 +92,7 @@ fn view(
     let counts = count(service, &deployments[..wanted.len()], &deployments);
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
-    let waiting = waiting(book.view(), service, &placed, &owners);
+    let waiting = waiting(book.view(), service, &placed, &owners, idle);
     let addresses = book.directory().names.table().0.get(&service.name);
     ServiceView {
         name: service.name.clone(),

@@ -57,9 +57,9 @@ async fn try_out(
         .map_err(|error| Failure::new("the server could not be started").because(&error))?;
     screen::print(&introduction(&place, &server, &socket, &labels))?;
     let (stop, stopped) = watch::channel(false);
-    let agent = agent(&server, token, labels, scratch)?;
+    let agent = agent(&server, token, labels.clone(), scratch)?;
     let agent = tokio::spawn(fluke_agent::run(agent, until(stopped), |_| {}));
-    let narrator = Narrator::new(&server, style, place.sample.clone()).await;
+    let narrator = Narrator::new(&server, labels, style, place.sample.clone()).await;
     let mut signals = Signals::listen()?;
     let told = tokio::select! {
         told = narrator.tell() => told,

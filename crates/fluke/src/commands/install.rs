@@ -4,6 +4,7 @@
 
 mod doing;
 mod facts;
+mod needs;
 mod places;
 mod plan;
 mod record;

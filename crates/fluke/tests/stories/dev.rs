@@ -91,3 +91,40 @@ async fn with_a_folder_a_saved_file_shows_its_effect_or_its_mistake() {
     assert!(root.join("two").exists());
     dev.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_are_checked_and_it_is_said_what_would_run_and_that_nothing_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = |name: &str, role: &str, more: &str| {
+        format!(
+            "service \"{name}\" {{\n  selector {{\n    match_labels = {{ role = \"{role}\" }}\n  }}\n  image = \"registry.example/{name}:1\"\n  {more}\n}}\n"
+        )
+    };
+    let write = |text: &str| {
+        std::fs::write(folder.path().join("a.fluke.hcl"), text).expect("a file");
+    };
+    write(&(service("web", "dev", "replicas = 3") + &service("db", "db", "")));
+    let path = folder.path().display().to_string();
+    let mut dev = Dev::start(&[&path]);
+    let socket = dev.tells(&["export FLUKE_SERVER="]).await;
+    let server = socket.split_once('=').expect("a variable").1.to_string();
+    dev.tells(&["read", "2 services in force"]).await;
+    let db = dev.tells(&["service", "db would run registry.example/db:1, once on each"]).await;
+    assert!(db.contains("(none of 1 host here, which has role=dev)"), "{db}");
+    let web = dev.tells(&["service", "web would run registry.example/web:1, 3 times"]).await;
+    assert!(web.ends_with("(1 of 1 host here); `fluke dev` does not run containers"), "{web}");
+    dev.tells(&["in sync"]).await;
+
+    let described = Command::new(env!("CARGO_BIN_EXE_fluke"))
+        .args(["--server", &server, "describe", "service", "web"])
+        .output()
+        .await
+        .expect("fluke runs");
+    let described = String::from_utf8_lossy(&described.stdout).into_owned();
+    assert!(described.contains("do not run containers: dev"), "{described}");
+
+    write(&service("web", "dev", "replicas = \"many\""));
+    dev.tells(&["refused"]).await;
+    dev.tells(&["replicas"]).await;
+    dev.stop().await;
+}

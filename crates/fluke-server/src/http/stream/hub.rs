@@ -33,7 +33,8 @@ use crate::clock::until;
 use crate::events::{EventLog, EventQuery};
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::services::{desk, listing};
+use crate::services::listing::{self, Looking};
+use crate::services::desk;
 
 /// How much is kept for listeners that lie behind, in bytes.
 pub const BACKLOG: usize = 16 << 20;
@@ -75,13 +76,12 @@ impl World {
                 None => messages.add("agent", None, &Gone { name, gone: true }),
             },
             Topic::Service(name) => {
-                let now = Instant::now();
-                match listing::service(
-                    &self.services.book(),
-                    name.as_str(),
-                    self.default_policy,
-                    now,
-                ) {
+                let looking = Looking {
+                    default_policy: self.default_policy,
+                    now: Instant::now(),
+                    idle: &|selector| self.registry.idle(selector),
+                };
+                match listing::service(&self.services.book(), name.as_str(), looking) {
                     Some(service) => messages.add("service", None, &service),
                     None => messages.add("service", None, &Gone { name, gone: true }),
                 }

@@ -110,3 +110,20 @@ fn an_agent_that_did_not_look_at_its_containers_yet_is_asked_all_the_same() {
     lab.settles(settle, None);
     assert!(matches!(lab.progress.last(), Some(Progress::Ended { error: None })));
 }
+
+#[test]
+fn an_agent_that_runs_no_containers_is_not_held_against_its_services() {
+    let mut lab = Lab::new();
+    lab.connect_as(Hello { executors: vec![], ..hello() }, &[quiet("a")]);
+    lab.answer(&[ok(0)]);
+    let it = lab.wants("c2", &service(None), Policy::Remediate, &[Replica::Own]).remove(0);
+    assert_eq!(lab.status(), Status::InSync, "nobody will ever speak of them");
+    lab.ask(None);
+    assert!(lab.answer(&[ok(0)]).is_empty(), "nor put them right");
+    assert!(matches!(lab.progress.last(), Some(Progress::Ended { error: None })));
+
+    let verdict = Verdict::Error { reason: "refused".into() };
+    lab.runs(vec![DeploymentReport { verdict, phase: Phase::Missing, serves: false, ..it }]);
+    assert_eq!(lab.status(), Status::Failed, "this one does speak of them");
+    assert!(lab.machine.detail().service_details[0].deployments[0].refused);
+}

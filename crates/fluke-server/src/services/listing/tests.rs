@@ -53,7 +53,8 @@ impl Lab {
 }
 
 fn service_seen(book: &Book, now: Instant) -> ServiceView {
-    super::service(book, "web", Policy::Remediate, now).expect("it is in Git")
+    let looking = Looking { default_policy: Policy::Remediate, now, idle: &|_| vec![name("dev")] };
+    super::service(book, "web", looking).expect("it is in Git")
 }
 
 #[test]
@@ -62,6 +63,7 @@ fn what_has_nowhere_to_run_says_so() {
     let seen = lab.seen();
     assert_eq!((seen.status, seen.counts.wanted), (Status::Drifted, 0));
     assert!(seen.waiting[0].contains("matches its selector"), "{:?}", seen.waiting);
+    assert!(seen.waiting[0].ends_with("do not run containers: dev"), "{:?}", seen.waiting);
 
     lab = Lab::new(Some(2));
     let seen = lab.seen();
@@ -81,7 +83,7 @@ fn a_host_that_refuses_is_said_to_and_replicas_say_why_they_wait() {
     let seen = lab.seen();
     assert!(seen.deployments.is_empty(), "it is not given to that host");
     assert!(seen.waiting[0].contains("does not list both"), "{:?}", seen.waiting);
-    assert!(seen.waiting[0].ends_with(": a"), "{:?}", seen.waiting);
+    assert!(seen.waiting[0].contains("`mesh`: a; these"), "{:?}", seen.waiting);
 
     lab = Lab::new(None);
     lab.says("a", refusing(&[]));

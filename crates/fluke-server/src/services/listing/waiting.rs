@@ -6,6 +6,7 @@ use fluke_model::id::{AgentName, VolumeName};
 use fluke_model::service::{DeploymentReport, Replica, Service};
 use fluke_model::volume::Volume;
 
+use super::Idle;
 use crate::services::host::HostView;
 use crate::services::view::View;
 
@@ -32,10 +33,12 @@ pub(super) fn waiting(
     service: &Service,
     placed: &BTreeSet<Replica>,
     owners: &Owners<'_>,
+    idle: &Idle<'_>,
 ) -> Vec<String> {
+    let but = || but(view, service, idle);
     let Some(count) = service.replicas else {
-        let nobody = "no host that runs services matches its selector";
-        return placed.is_empty().then(|| nobody.to_string()).into_iter().collect();
+        let nobody = || format!("no host that runs services matches its selector{}", but());
+        return placed.is_empty().then(nobody).into_iter().collect();
     };
     let kept = kept_from_their_volumes(view, service);
     let (mut whys, mut nowhere, mut more) = (Vec::new(), Vec::new(), 0);
@@ -53,17 +56,30 @@ pub(super) fn waiting(
     if more > 0 {
         whys.push(format!("{more} more wait for volumes on hosts that do not match the selector"));
     }
-    whys.extend(wait_for_a_host(&nowhere, &refusing(view, service)));
+    whys.extend(wait_for_a_host(&nowhere, but));
     whys
 }
 
-/// The hosts that would be here for it, and whose own config refuses.
-fn refusing<'a>(view: &'a View, service: &Service) -> Vec<&'a str> {
+/// Who matches and is no host for it all the same.
+fn but(view: &View, service: &Service, idle: &Idle<'_>) -> String {
     let refuses = |host: &HostView| {
         host.presence.is_connected() && host.is_matched_by(service) && !host.takes_replicas()
     };
-    let all = view.hosts.iter().filter(|(_, host)| refuses(host));
-    all.map(|(name, _)| name.as_str()).take(FEW).collect()
+    let refusing = view.hosts.iter().filter(|(_, host)| refuses(host));
+    let refusing: Vec<&str> = refusing.map(|(name, _)| name.as_str()).take(FEW).collect();
+    let mut idle = idle(&service.selector);
+    idle.retain(|name| !view.hosts.contains_key(name));
+    let idle: Vec<&str> = idle.iter().map(AgentName::as_str).take(FEW).collect();
+    let mut but = String::new();
+    if !refusing.is_empty() {
+        let names = refusing.join(", ");
+        but += "; the `allow` of these, which match, does not list both `container` and `mesh`: ";
+        but += &names;
+    }
+    if !idle.is_empty() {
+        but += &format!("; these match, and their agents do not run containers: {}", idle.join(", "));
+    }
+    but
 }
 
 /// The replicas that belong to hosts which the selector does not match any more.
@@ -102,7 +118,7 @@ fn waits_for_volumes(
     )
 }
 
-fn wait_for_a_host(nowhere: &[u32], refusing: &[&str]) -> Option<String> {
+fn wait_for_a_host(nowhere: &[u32], but: impl FnOnce() -> String) -> Option<String> {
     let what = match nowhere {
         [] => return None,
         [one] => format!("replica {one} waits"),
@@ -112,15 +128,9 @@ fn wait_for_a_host(nowhere: &[u32], refusing: &[&str]) -> Option<String> {
         }
         many => format!("{} replicas wait", many.len()),
     };
-    let but = match refusing {
-        [] => String::new(),
-        names => format!(
-            "; the `allow` of these, which match, does not list both `container` and `mesh`: {}",
-            names.join(", ")
-        ),
-    };
     Some(format!(
-        "{what} for a host: none that runs services and matches the selector is connected{but}"
+        "{what} for a host: none that runs services and matches the selector is connected{}",
+        but()
     ))
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fluke_model::event::{Event, EventId, EventKind};
+use fluke_model::label::Labels;
+use fluke_model::service::Service;
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::verdict::Outcome;
 use fluke_server::changes::{Change, Changes};
@@ -27,6 +29,8 @@ pub struct Narrator {
     changes: Receiver<Change>,
     source: SourceHandle,
     registry: Arc<Registry>,
+    /// Of the one agent.
+    labels: Labels,
     style: Style,
     /// To be broken once, to show how it is put right.
     to_break: Option<PathBuf>,
@@ -39,7 +43,12 @@ pub struct Narrator {
 
 impl Narrator {
     /// Begins to listen; nothing is missed, not even what the server did before.
-    pub async fn new(server: &Server, style: Style, to_break: Option<PathBuf>) -> Self {
+    pub async fn new(
+        server: &Server,
+        labels: Labels,
+        style: Style,
+        to_break: Option<PathBuf>,
+    ) -> Self {
         let changes: &Changes = &server.changes;
         let changes = changes.listen();
         let everything = EventQuery { limit: usize::MAX, ..EventQuery::default() };
@@ -49,6 +58,7 @@ impl Narrator {
             changes,
             source: server.source.clone(),
             registry: server.registry.clone(),
+            labels,
             style,
             to_break,
             calm: false,
@@ -105,7 +115,8 @@ impl Narrator {
             EventKind::CommitAccepted => {
                 self.calm = false;
                 self.line(Paint::Green, "read", &self.accepted())?;
-                self.unmatched()
+                self.unmatched()?;
+                self.services()
             }
             EventKind::CommitRejected => {
                 self.calm = false;
@@ -205,12 +216,25 @@ impl Narrator {
     }
 
     fn accepted(&self) -> String {
-        let tasks =
-            self.source.desired.borrow().as_ref().map_or(0, |desired| desired.model.tasks.len());
-        match tasks {
-            0 => "no task yet: write one into a file whose name ends in .fluke.hcl".into(),
-            _ => format!("{} in force", count(tasks, "task")),
+        let desired = self.source.desired.borrow();
+        let model = desired.as_ref().map(|desired| &desired.model);
+        let tasks = model.map_or(0, |model| model.tasks.len());
+        let services = model.map_or(0, |model| model.services.len());
+        match (tasks, services) {
+            (0, 0) => "no task yet: write one into a file whose name ends in .fluke.hcl".into(),
+            (_, 0) => format!("{} in force", count(tasks, "task")),
+            (0, _) => format!("{} in force", count(services, "service")),
+            _ => format!("{} and {} in force", count(tasks, "task"), count(services, "service")),
         }
+    }
+
+    /// Services are read as anywhere, and nothing of them runs; nobody shall wait for it.
+    fn services(&self) -> Result<(), Failure> {
+        let Some(desired) = self.source.desired.borrow().clone() else { return Ok(()) };
+        for service in desired.model.services.values() {
+            self.line(Paint::Dim, "service", &would_run(service, &self.labels))?;
+        }
+        Ok(())
     }
 
     /// Tasks that do nothing here puzzle people; say why.
@@ -245,6 +269,21 @@ impl Narrator {
             sanitise::block(output).lines().map(|line| format!("           | {line}\n")).collect();
         screen::print(&quoted)
     }
+}
+
+/// What would run of a service, where, and that it does not here.
+fn would_run(service: &Service, labels: &Labels) -> String {
+    let (name, image) = (&service.name, &service.container.image);
+    let what = match service.replicas {
+        None => format!("{image}, once on each host that it matches"),
+        Some(1) => format!("{image}, on one of the hosts that it matches"),
+        Some(many) => format!("{image}, {many} times, spread over the hosts that it matches"),
+    };
+    let here = match service.selector.matches(labels) {
+        true => "1 of 1 host here".to_string(),
+        false => format!("none of 1 host here, which has {labels}"),
+    };
+    format!("{name} would run {what} ({here}); `fluke dev` does not run containers")
 }
 
 /// Whether reconciling once more would hardly help.

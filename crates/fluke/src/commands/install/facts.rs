@@ -4,14 +4,18 @@ use std::io;
 use std::path::Path;
 
 use fluke_agent::services::leaving::{Places, Remains};
+use fluke_agent::services::routes::find_traefik;
+use fluke_model::service::ServiceExecutor;
 use nix::unistd::{Uid, User};
 
 use super::places::{FOLDER, PROGRAM, USER};
+use super::needs::Needs;
 use super::plan::Facts;
 use super::record::Record;
 use crate::cli::Part;
 use crate::commands::agent::Identity;
 use crate::commands::update::{main_process, swap};
+use crate::config::agent::AgentFile;
 use crate::config::variables::Variables;
 use crate::failure::Failure;
 use crate::program::Program;
@@ -58,6 +62,7 @@ pub async fn look(part: Part) -> Result<Facts, Failure> {
         record: record(part)?,
         other: record(part.other())?,
         services: None,
+        needs: needs(&agent_file()),
         running,
     })
 }
@@ -71,13 +76,36 @@ pub async fn services(part: Part) -> Option<(Remains, Places)> {
     Some((Remains::look(&places).await, places))
 }
 
-/// Where the agent has what, as its config says; one that cannot be read is not in the way.
-fn places(part: Part) -> Places {
+/// The agent's config; one that cannot be read is not in the way.
+fn agent_file() -> AgentFile {
+    let part = Part::Agent;
     let variables = Variables::load(Some(&part.variables())).ok();
     let variable = |name: &str| variables.as_ref().and_then(|known| known.get(name));
     let text = crate::config::load(&part.config()).ok();
     let file = text.and_then(|text| crate::config::read_agent("agent.hcl", &text, &variable).ok());
-    let file = file.unwrap_or_default();
+    file.unwrap_or_default()
+}
+
+/// What services need here, as the agent's config says.
+fn needs(file: &AgentFile) -> Needs {
+    let is_allowed = |it: ServiceExecutor| {
+        let listed = file.allow.executors.as_ref();
+        listed.is_none_or(|listed| listed.iter().any(|kind| kind == it.as_str()))
+    };
+    let socket = &file.containers.socket;
+    let program = file.proxy.as_ref().and_then(|proxy| proxy.program.as_deref());
+    let path = std::env::var_os("PATH");
+    Needs {
+        socket: is_allowed(ServiceExecutor::Container).then(|| socket.clone()),
+        has_socket: socket.exists(),
+        is_proxy: file.proxy.is_some() && is_allowed(ServiceExecutor::Routes),
+        has_traefik: find_traefik(program, path.as_deref()).is_some(),
+    }
+}
+
+/// Where the agent has what, as its config says.
+fn places(part: Part) -> Places {
+    let file = agent_file();
     Places {
         state_dir: file.state_dir.unwrap_or_else(|| part.state()),
         socket: file.containers.socket,

@@ -7,6 +7,7 @@ use fluke_agent::services::leaving::{INTERFACE, NETWORK, Places, RULES, Remains}
 use fluke_model::id::Hash256;
 use fluke_model::secret::Secret;
 
+use super::needs::Needs;
 use super::places::{FOLDER, PROGRAM, USER, is_packaged};
 use super::record::{Made, Record};
 use super::texts::{self, Skeleton};
@@ -62,6 +63,8 @@ pub struct Facts {
     pub other: Record,
     /// What services have on this host that would outlive its agent, and where.
     pub services: Option<(Remains, Places)>,
+    /// What services need of an agent's host.
+    pub needs: Needs,
 }
 
 /// One thing to do.
@@ -190,6 +193,11 @@ pub fn install(wish: &Wish, facts: &Facts) -> Result<Plan, Objection> {
     let program_changes = making.program();
     making.surroundings();
     making.service(unit_changes, program_changes);
+    if wish.part == Part::Agent {
+        let is_proxy = matches!(wish.skeleton, Some(Skeleton::Agent { is_proxy: true, .. }));
+        let is_new = !facts.has_config;
+        making.plan.notes.extend(facts.needs.notes(is_proxy && is_new));
+    }
     Ok(making.plan)
 }
 

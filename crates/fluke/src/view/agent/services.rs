@@ -106,7 +106,12 @@ pub(super) fn tell(report: &mut Report, detail: &AgentDetail) {
             ]);
         }
         if service.deployments.is_empty() {
-            table.row([service.name.as_str().into(), "-".into(), fleet::status(service.status)]);
+            let runs_none = !detail.executors.iter().any(|kind| kind == "container");
+            let note = if runs_none { "this agent does not run containers" } else { "" };
+            let mut row = vec![service.name.as_str().into(), "-".into()];
+            row.extend([fleet::status(service.status), "-".into(), "-".into(), "-".into()]);
+            row.push(note.into());
+            table.row(row);
         }
     }
     if !table.is_empty() {

@@ -18,6 +18,12 @@ fn nothing() -> Facts {
         record: Record::default(),
         other: Record::default(),
         services: None,
+        needs: Needs {
+            socket: Some("/run/podman/podman.sock".into()),
+            has_socket: true,
+            is_proxy: false,
+            has_traefik: true,
+        },
     }
 }
 
@@ -337,4 +343,29 @@ fn an_agent_takes_proxy_mesh_and_network_along_and_says_what_people_have_to_deci
     assert_eq!(lines(&uninstall(Part::Agent, &stopped, true)).len(), 3);
     let clean = Facts { services: Some((Remains::default(), places)), ..nothing() };
     assert_eq!(uninstall(Part::Agent, &clean, true), Plan::default());
+}
+
+#[test]
+fn an_agent_whose_host_lacks_what_services_need_says_so_with_what_to_do() {
+    let notes = |wish: &Wish, change: fn(&mut Needs)| {
+        let mut facts = nothing();
+        change(&mut facts.needs);
+        install(wish, &facts).expect("a plan").notes
+    };
+    assert!(notes(&agent(), |_| {}).is_empty());
+    let without = notes(&agent(), |needs| (needs.has_socket, needs.has_traefik) = (false, false));
+    assert_eq!(without.len(), 2);
+    assert!(without[0].contains("systemctl enable --now podman.socket"), "{without:?}");
+    assert!(without[1].contains("there is no Traefik"), "{without:?}");
+    let refused = notes(&agent(), |needs| (needs.socket, needs.has_socket) = (None, false));
+    assert!(refused.is_empty(), "it refuses containers: {refused:?}");
+    assert!(notes(&server(), |needs| needs.has_socket = false).is_empty());
+
+    let mut worker = agent();
+    if let Some(Skeleton::Agent { is_proxy, .. }) = &mut worker.skeleton {
+        *is_proxy = false;
+    }
+    assert!(notes(&worker, |needs| needs.has_traefik = false).is_empty());
+    let of_a_proxy = notes(&worker, |needs| (needs.is_proxy, needs.has_traefik) = (true, false));
+    assert_eq!(of_a_proxy.len(), 1, "the config that is there says that it is one");
 }
