@@ -8,6 +8,7 @@
 //! | `settings.json` | what the server said about its ways             |
 //! | `journal`       | records that the server has not acknowledged    |
 //! | `run`           | the mark of its commands, while an agent lives  |
+//! | `leaving`       | put there by who uninstalls an agent that lives |
 //!
 //! Only opening can fail. Later a disk that is full or read-only costs what a crash would lose, no
 //! more: everything is in memory as well, is said once, and is written when it can be.
@@ -182,6 +183,18 @@ impl Store {
     pub fn begin_run(&mut self) {
         self.unwritten.run = true;
         self.write();
+        // An agent that begins does not leave, whoever thought so before.
+        let _ = files::remove(&Self::mark_of_leaving(&self.dir));
+    }
+
+    /// What is there when an agent with this state directory ends for good.
+    pub fn mark_of_leaving(dir: &Path) -> PathBuf {
+        dir.join("leaving")
+    }
+
+    /// Whether the agent ends for good.
+    pub fn is_leaving(&self) -> bool {
+        Self::mark_of_leaving(&self.dir).exists()
     }
 
     /// The mark of this agent's commands.

@@ -116,6 +116,9 @@ pub enum ToServer {
     Placements(Placements),
     /// An edit did not fit; the whole table is needed.
     Resend(Section),
+    /// Behind all else: the agent goes for good, and nobody looks after what its host runs any more.
+    /// An agent that merely restarts says nothing.
+    Leaving,
     /// The answer to a [`ToAgent::Settle`], behind all its records.
     Settled {
         /// What was asked.

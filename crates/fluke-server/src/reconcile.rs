@@ -474,7 +474,10 @@ impl Machine {
                 self.settled(instruction, problem, effects);
             }
             // What all hosts must know of each other is not for the machine of one.
-            ToServer::Mesh(_) | ToServer::Placements(_) | ToServer::Resend(_) => {}
+            ToServer::Mesh(_)
+            | ToServer::Placements(_)
+            | ToServer::Resend(_)
+            | ToServer::Leaving => {}
         }
     }
 

@@ -109,6 +109,7 @@ impl Session {
         let patience = self.heartbeat * MISSED;
         let mut beats = Beats::new(self.heartbeat, TokioInstant::now());
         let mut silent_at = TokioInstant::now() + patience;
+        let mut is_leaving = false;
         self.services.begin().await;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
@@ -169,8 +170,12 @@ impl Session {
                             if message == ToServer::Heartbeat {
                                 beats.heard(now);
                             }
+                            is_leaving |= message == ToServer::Leaving;
                             self.services.hear(&message, link).await;
                             break Input::Message(message);
+                        }
+                        Ok(None) if is_leaving => {
+                            return End::Lost("the agent was uninstalled".into());
                         }
                         Ok(None) => return End::Lost("the agent closed the connection".into()),
                         Err(error) => return End::Lost(error.to_string()),

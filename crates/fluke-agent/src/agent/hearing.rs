@@ -266,6 +266,9 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     }
 
     async fn take_leave(&mut self) {
+        if self.is_stopping() && self.store.is_leaving() {
+            self.outbox.push_back(Out::Message(Box::new(ToServer::Leaving)));
+        }
         while send_next(self.session.as_ref(), &mut self.outbox, &self.store).await.is_some() {}
         // A connection that hears that there is nothing more to say ends by itself.
         self.session = None;

@@ -36,9 +36,7 @@ pub use compile::{Generation, LOCAL, REMOTE};
 pub use ending::{end, end_what_is_left};
 pub use settings::{API_PORT, Acme, Certificate, Network, Settings};
 pub use systemd::Systemd;
-pub use unit::{
-    Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name,
-};
+pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
 
 use api::Api;
 use certificates::Certificates;

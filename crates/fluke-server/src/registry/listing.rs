@@ -98,7 +98,8 @@ impl Registry {
         let is_idle = |seat: &Arc<Seat>| {
             let inner = seat.lock();
             let hello = inner.machine.hello();
-            let runs = ServiceExecutor::among(&hello.executors).contains(&ServiceExecutor::Container);
+            let runs =
+                ServiceExecutor::among(&hello.executors).contains(&ServiceExecutor::Container);
             let is_it = inner.holder.is_some() && !runs && selector.matches(&hello.labels);
             is_it.then(|| hello.name.clone())
         };

@@ -42,6 +42,8 @@ pub enum Word {
     Answers,
     /// Its connection ended.
     Left,
+    /// It goes for good: nobody looks after what its host runs any more.
+    Departs,
 }
 
 /// How soon everybody must know.
@@ -235,6 +237,7 @@ impl Book {
                 Presence::Silent(_) => Presence::Here,
                 other => other,
             }),
+            Word::Departs => self.depart(agent, now.instant),
             Word::Left => {
                 self.sessions.remove(agent);
                 self.owns.remove(agent);
@@ -265,6 +268,22 @@ impl Book {
         }
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
         (self.changed.placement, self.changed.tables) = (true, true);
+        Urgency::Now
+    }
+
+    /// A host that nobody looks after any more is none, but for the volumes that are on it.
+    fn depart(&mut self, agent: &AgentName, now: Instant) -> Urgency {
+        self.sessions.remove(agent);
+        self.owns.remove(agent);
+        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
+        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        host.depart(&self.services, now);
+        let has_volumes = !host.volumes.is_empty();
+        if !has_volumes {
+            self.view.hosts.remove(agent);
+        }
+        self.view.claims.give_up(agent);
+        (self.changed.placement, self.changed.tables, self.changed.peers) = (true, true, true);
         Urgency::Now
     }
 

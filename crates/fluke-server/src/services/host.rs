@@ -67,6 +67,8 @@ pub enum Presence {
     Restarting(Instant),
     /// Nothing is heard of its machine; the connection may still be thought open.
     Silent(Instant),
+    /// Its agent went for good; there are volumes on it.
+    Departed(Instant),
     /// Others spoke of it; it was not seen since this server started.
     Expected(Instant),
 }
@@ -79,6 +81,7 @@ impl Presence {
             Self::Arriving(since)
             | Self::Restarting(since)
             | Self::Silent(since)
+            | Self::Departed(since)
             | Self::Expected(since) => Some(since),
         }
     }
@@ -93,7 +96,7 @@ impl Presence {
         match self {
             Self::Here | Self::Arriving(_) => true,
             Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
-            Self::Silent(_) | Self::Expected(_) => false,
+            Self::Silent(_) | Self::Departed(_) | Self::Expected(_) => false,
         }
     }
 }
@@ -151,6 +154,15 @@ impl HostView {
             numbers.retain(|number| kept.is_some_and(|kept| kept.contains_key(number)));
             !numbers.is_empty()
         });
+    }
+
+    /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
+    pub(super) fn depart(&mut self, services: &Services, now: Instant) {
+        self.suspect(services);
+        self.presence = Presence::Departed(now);
+        self.keep_what_has_volumes();
+        self.deployments.clear();
+        (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
     }
 
     /// Takes note that it cannot be asked any more: what it was told to make it may have made.

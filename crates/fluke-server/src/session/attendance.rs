@@ -121,6 +121,8 @@ impl Attendance {
             ToServer::Mesh(report) => Word::Mesh(report.clone()),
             ToServer::Placements(known) => Word::Placements(known.clone()),
             ToServer::Resend(section) => return self.forget(*section),
+            // One that never spoke of services has nothing to take leave of.
+            ToServer::Leaving if self.seat.is_some() => Word::Departs,
             _ => return,
         };
         if self.seat.is_none() {

@@ -54,6 +54,7 @@ pub(crate) fn to_server_to_proto(message: ToServer) -> Body {
         ToServer::Resend(section) => {
             Body::Resend(proto::Resend { section: section_to_proto(section) })
         }
+        ToServer::Leaving => Body::Leaving(proto::Leaving {}),
         ToServer::Settled { instruction, problem } => Body::Settled(proto::Settled {
             instruction: Some(instruction_to_proto(instruction)),
             problem: problem.map(|problem| clip(problem, MAX_REASON)),
@@ -98,6 +99,7 @@ pub(crate) fn to_server_from_proto(body: Option<Body>) -> Result<Option<ToServer
             Some(section) => ToServer::Resend(section),
             None => return Ok(None),
         },
+        Body::Leaving(proto::Leaving {}) => ToServer::Leaving,
         Body::Settled(settled) => ToServer::Settled {
             instruction: instruction("settled.instruction", settled.instruction)?,
             problem: settled

@@ -131,3 +131,29 @@ async fn two_agents_cannot_share_a_state_directory() {
     let error = error.expect_err("taken");
     assert!(error.to_string().starts_with("another agent uses the state directory"), "{error}");
 }
+
+#[tokio::test]
+async fn an_agent_that_goes_for_good_says_so_and_one_that_restarts_does_not() {
+    let mut hall = Hall::open().await;
+    let mut host = Host::running(hall.address);
+    let mark = Store::mark_of_leaving(&host.config.state_dir);
+    for is_leaving in [false, true, false] {
+        let mut guest = hall.next_guest().await;
+        host.until(|status| matches!(status, AgentStatus::Connected { .. })).await;
+        assert!(!mark.exists(), "an agent that begins does not leave");
+        if is_leaving {
+            std::fs::write(&mark, "").expect("written");
+        }
+        let heard = async {
+            let mut heard = Vec::new();
+            while let Ok(Some(message)) = guest.link.incoming.next().await {
+                heard.push(message);
+            }
+            heard
+        };
+        let (heard, ()) = tokio::join!(heard, host.stop());
+        assert_eq!(heard.contains(&ToServer::Leaving), is_leaving, "{heard:?}");
+        drop(guest);
+        host.start();
+    }
+}

@@ -33,8 +33,8 @@ use crate::clock::until;
 use crate::events::{EventLog, EventQuery};
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
-use crate::services::listing::{self, Looking};
 use crate::services::desk;
+use crate::services::listing::{self, Looking};
 
 /// How much is kept for listeners that lie behind, in bytes.
 pub const BACKLOG: usize = 16 << 20;

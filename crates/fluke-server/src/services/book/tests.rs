@@ -440,3 +440,50 @@ proptest! {
         prop_assert_eq!(lab.placed().len(), 3, "there is room for all");
     }
 }
+
+#[test]
+fn who_goes_for_good_is_led_to_no_more_at_once_and_who_restarts_still_is() {
+    let mut lab = Lab::new(None);
+    for (host, third) in [("a", 1), ("b", 2)] {
+        lab.joins(host, vec![deployment(host, Replica::Own, [10, 200, third, 5])]);
+        let claim =
+            Some(Claim { subnet: Subnet::new(third.into()).expect("one"), since: Timestamp(1) });
+        let (public_key, endpoints) = (PublicKey([third; 32]), Vec::new());
+        lab.says(host, Word::Mesh(MeshReport { public_key, endpoints, claim }));
+    }
+    let led_to = |lab: &Lab| lab.book.directory().names.table().0[&web()].len();
+    let peers = |lab: &Lab| lab.book.directory().peers.table().0.len();
+    lab.says("b", Word::Left);
+    assert_eq!((led_to(&lab), peers(&lab)), (2, 2), "its agent restarts");
+    lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
+
+    assert_eq!(lab.says("b", Word::Departs), Urgency::Now);
+    assert_eq!((led_to(&lab), peers(&lab)), (1, 1));
+    assert!(!lab.book.view().hosts.contains_key(&name("b")), "nothing is waited for");
+    assert_eq!(lab.says("b", Word::Left), Urgency::None);
+    lab.says("a", Word::Departs);
+    assert_eq!(led_to(&lab), 0, "this is no mere suspicion");
+}
+
+#[test]
+fn replicas_of_who_goes_for_good_move_at_once_but_for_those_with_volumes() {
+    for is_stateful in [false, true] {
+        let mut lab = Lab::new(Some(1));
+        let mut wanted = service(Some(1));
+        let data = fluke_model::id::VolumeName::new("data").expect("a name");
+        if is_stateful {
+            wanted.container.volumes.insert(data, "/data".into());
+        }
+        lab.wants(wanted);
+        lab.joins("a", vec![]);
+        lab.joins("b", vec![]);
+        lab.passes(SETTLING);
+        let of = |lab: &Lab| {
+            let placements = &lab.book.directory().placements;
+            placements.table().0[&web()].replicas[&0].to_string()
+        };
+        let at = of(&lab);
+        lab.says(&at, Word::Departs);
+        assert_eq!(of(&lab) == at, is_stateful, "stateful: {is_stateful}");
+    }
+}

@@ -77,7 +77,8 @@ fn but(view: &View, service: &Service, idle: &Idle<'_>) -> String {
         but += &names;
     }
     if !idle.is_empty() {
-        but += &format!("; these match, and their agents do not run containers: {}", idle.join(", "));
+        but +=
+            &format!("; these match, and their agents do not run containers: {}", idle.join(", "));
     }
     but
 }

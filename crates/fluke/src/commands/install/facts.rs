@@ -8,8 +8,8 @@ use fluke_agent::services::routes::find_traefik;
 use fluke_model::service::ServiceExecutor;
 use nix::unistd::{Uid, User};
 
-use super::places::{FOLDER, PROGRAM, USER};
 use super::needs::Needs;
+use super::places::{FOLDER, PROGRAM, USER};
 use super::plan::Facts;
 use super::record::Record;
 use crate::cli::Part;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fluke_agent::services::leaving::{INTERFACE, NETWORK, Places, RULES, Remains};
+use fluke_agent::store::Store;
 use fluke_model::id::Hash256;
 use fluke_model::secret::Secret;
 
@@ -99,6 +100,8 @@ pub enum Action {
     RemoveEmpty(PathBuf),
     /// Removes a user.
     DeleteUser(String),
+    /// Has the agent say, when it ends, that it goes for good: by this mark.
+    TakeLeave(PathBuf),
     /// Has these units of Traefik end, and removes what they were told.
     EndProxy(Vec<String>, Places),
     /// Takes this host out of the mesh.
@@ -132,6 +135,7 @@ impl fmt::Display for Action {
             Self::Remove(path) | Self::RemoveTree(path) => write!(f, "remove {}", path.display()),
             Self::RemoveEmpty(path) => write!(f, "remove {} if it is empty", path.display()),
             Self::DeleteUser(name) => write!(f, "delete the system user {name}"),
+            Self::TakeLeave(_) => write!(f, "have the agent tell its server that it goes for good"),
             Self::EndProxy(units, _) => write!(f, "end Traefik ({})", units.join(", ")),
             Self::LeaveMesh => {
                 write!(f, "leave the mesh: remove {INTERFACE} and the nftables table {RULES}")
@@ -382,6 +386,9 @@ pub fn uninstall(part: Part, facts: &Facts, purge: bool) -> Plan {
     for made in record.made.iter().rev() {
         match made {
             Made::Unit { path, .. } => {
+                if let Some((_, places)) = facts.services.as_ref().filter(|_| facts.is_active) {
+                    units.push(Action::TakeLeave(Store::mark_of_leaving(&places.state_dir)));
+                }
                 if facts.unit.is_some() || facts.is_active {
                     units.push(Action::Systemctl(vec!["disable", "--now", part.unit()]));
                 }

@@ -1,9 +1,13 @@
 //! What a host was for services it is no more: a proxy, or any part of it.
 
+use std::time::{Duration, Instant};
+
 use fluke_bed::TOKEN;
+use fluke_model::event::EventKind;
 
 use super::support::{
-    HTTP, answer, containers, has_image, is_proxy, running, runs_one, service, shop, traefik,
+    HTTP, address, answer, containers, described, has_image, is_proxy, running, runs_one, service,
+    shop, traefik,
 };
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -80,6 +84,35 @@ fn an_agent_that_is_uninstalled_takes_proxy_mesh_and_network_along() {
 
     let again = edge.run("/opt/fluke/fluke uninstall agent");
     assert!(again.contains("nothing that was installed is left"), "{again}");
+}
+
+#[test]
+fn a_host_whose_agent_is_uninstalled_is_led_to_no_more_at_once() {
+    let Some(bed) = bed() else { return };
+    let [one, two] = bed.hosts(["app-1", "app-2"]).map(|host| host.joins("role=app"));
+    has_image(&one, "1");
+    has_image(&two, "1");
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let at = [&one, &two].map(|host| address(host, &runs_one(&bed, host, "web")));
+    is_installed(&bed, &one);
+    let is_led_to = |host: usize| described(&bed).contains(&at[host]);
+    bed.until("both are led to", |_| is_led_to(0) && is_led_to(1));
+
+    one.run("systemctl restart fluke-agent");
+    assert!(is_led_to(0), "an agent that restarts takes nothing along");
+    bed.settles();
+    one.run("fluke uninstall agent");
+    let began = Instant::now();
+    bed.until("nobody is led to the first", |_| !is_led_to(0) && is_led_to(1));
+    let others = "wg show fluke0 allowed-ips | grep -q .";
+    two.until(&format!("! {others}"));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "this is not the time that a restart has: {took:?}");
+    let why = |bed: &Bed| {
+        let events = bed.events_of("app-1", EventKind::AgentDisconnected);
+        events.last().and_then(|event| event.output.clone()).unwrap_or_default()
+    };
+    assert!(why(&bed).contains("was uninstalled"), "{}", why(&bed));
 }
 
 /// Has the agent, which the bed started, be one that `fluke install` has made.

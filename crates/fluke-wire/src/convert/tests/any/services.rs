@@ -214,6 +214,7 @@ pub(super) fn any_to_server() -> impl Strategy<Value = ToServer> {
         mesh.prop_map(ToServer::Mesh),
         known.prop_map(ToServer::Placements),
         select(&SECTIONS[..]).prop_map(ToServer::Resend),
+        Just(ToServer::Leaving),
         (instruction(), option::of(text()))
             .prop_map(|(instruction, problem)| ToServer::Settled { instruction, problem }),
     ]

@@ -322,8 +322,9 @@ fn an_agent_takes_proxy_mesh_and_network_along_and_says_what_people_have_to_deci
     let plan = uninstall(Part::Agent, &facts, false);
     let removed = lines(&plan);
     assert_eq!(
-        removed[..6],
+        removed[..7],
         [
+            "have the agent tell its server that it goes for good",
             "systemctl disable --now fluke-agent.service",
             "remove /etc/systemd/system/fluke-agent.service",
             "systemctl daemon-reload",
