@@ -289,6 +289,11 @@ impl Server {
         api::exchange(&self.socket(), "POST", path, &json, body)
     }
 
+    /// `DELETE`s over the local socket: status and body.
+    pub fn delete(&self, path: &str) -> io::Result<(u16, String)> {
+        api::exchange(&self.socket(), "DELETE", path, &[], "")
+    }
+
     /// What a forge sends after a push.
     pub fn pushed(&self, commit: &str) -> io::Result<()> {
         let headers = [

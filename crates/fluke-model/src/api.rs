@@ -278,6 +278,15 @@ impl DriftEntry {
     }
 }
 
+/// `DELETE agents/{name}`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Forgotten {
+    /// Who.
+    pub name: AgentName,
+    /// The volumes on its host that no replica waits for any more, as Podman calls them.
+    pub volumes: Vec<String>,
+}
+
 /// `GET events`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {

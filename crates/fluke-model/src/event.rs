@@ -66,6 +66,8 @@ event_kinds! {
     AgentConnected => "agent_connected",
     /// An agent's session ended.
     AgentDisconnected => "agent_disconnected",
+    /// Somebody said that an agent will not come back.
+    AgentForgotten => "agent_forgotten",
     /// Somebody was not let in: wrong token, taken name, labels not allowed.
     AgentRefused => "agent_refused",
     /// Somebody was not let in to the HTTP side: a wrong API token.

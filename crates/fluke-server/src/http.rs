@@ -7,6 +7,7 @@ mod api;
 pub mod auth;
 mod compress;
 pub(crate) mod crowd;
+mod forget;
 mod health;
 mod idle;
 mod metrics;
@@ -275,6 +276,7 @@ impl Route {
 
 const GET: MethodFilter = MethodFilter::GET;
 const POST: MethodFilter = MethodFilter::POST;
+const DELETE: MethodFilter = MethodFilter::DELETE;
 
 const fn route(
     method: MethodFilter,
@@ -315,6 +317,8 @@ pub(crate) const ROUTES: &[Route] = &[
         .says(calls::agents),
     route(GET, "/api/v1/agents/{*name}", Access::Read, |method| on(method, api::agent))
         .says(calls::agent),
+    route(DELETE, "/api/v1/agents/{*name}", Access::Change, |method| on(method, forget::agent))
+        .says(calls::forget_agent),
     route(GET, "/api/v1/tasks", Access::Read, |method| on(method, api::tasks)).says(calls::tasks),
     route(GET, "/api/v1/tasks/{*name}", Access::Read, |method| on(method, api::task))
         .says(calls::task),

@@ -69,6 +69,11 @@ pub enum OrderError {
     TooMany,
 }
 
+/// Why an agent is not forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the agent `{0}` is connected: it is not gone")]
+pub struct StillHere(AgentName);
+
 /// Why an agent does not get the name it wants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
@@ -182,6 +187,18 @@ impl Registry {
     pub fn names(&self) -> Vec<AgentName> {
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
         agents.seats.keys().cloned().collect()
+    }
+
+    /// Forgets an agent that is not connected; whether it was known is said.
+    pub fn forget(&self, name: &AgentName) -> Result<bool, StillHere> {
+        let mut agents = self.agents.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(seat) = agents.seats.get(name) else { return Ok(false) };
+        if seat.lock().holder.is_some() {
+            return Err(StillHere(name.clone()));
+        }
+        agents.seats.remove(name);
+        self.changes.tell(Change::Agent(name.clone()));
+        Ok(true)
     }
 
     /// Hands a manual reconcile to an agent's machine, which from then on answers for its end.

@@ -93,6 +93,7 @@ const SAID = {
   source_recovered: () => "Repository can be read again",
   agent_connected: () => "Connected",
   agent_disconnected: () => "Disconnected",
+  agent_forgotten: () => "Forgotten: it will not come back",
   agent_refused: () => "Agent refused",
   caller_refused: () => "Caller refused",
   drift_detected: () => "Drift found",

@@ -13,7 +13,7 @@ mod installing;
 mod tests;
 
 pub use asking::{
-    AgentsArgs, Describe, DriftArgs, EventsArgs, FollowArgs, Get, Reconcile, ReconcileArgs,
+    AgentsArgs, Describe, DriftArgs, EventsArgs, FollowArgs, Forget, Get, Reconcile, ReconcileArgs,
     TasksArgs,
 };
 pub use installing::{
@@ -159,6 +159,15 @@ pub enum Command {
   fluke reconcile task certs --agent web-01
   fluke reconcile task certs --no-wait")]
     Reconcile(ReconcileArgs),
+    /// Say that a host is gone for good, so that nothing waits for it any more
+    ///
+    /// Replicas that wait for a volume on it start elsewhere, with an empty one.
+    #[command(after_help = "Example:\n  fluke forget agent db-01")]
+    Forget {
+        /// What is gone.
+        #[command(subcommand)]
+        what: Forget,
+    },
     /// Check manifests or a config file, without a server
     #[command(after_help = "Examples:
   fluke validate

@@ -120,6 +120,13 @@ impl Client {
         self.value(&text)
     }
 
+    /// Says that an agent will not come back; what the server answers.
+    pub async fn forget(&self, agent: &str) -> Result<String, ClientError> {
+        let request = self.http.request(Method::DELETE, self.url(&["agents", agent]));
+        let answer = self.send(request.timeout(ANSWER)).await?;
+        self.read(answer).await
+    }
+
     /// Opens the stream of changes, with the events behind `last` first.
     async fn stream(&self, last: Option<&str>) -> Result<Response, ClientError> {
         let request = self.http.request(Method::GET, self.url(&["stream"]));

@@ -6,6 +6,7 @@ pub mod dev;
 pub mod eval;
 pub mod events;
 pub mod fmt;
+pub mod forget;
 pub mod get;
 pub mod install;
 pub mod join_line;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Events(args) => in_one_thread(events::run(args, &global)),
         Command::Top => in_one_thread(top::run(&global)),
         Command::Reconcile(args) => in_one_thread(reconcile::run(args, &global)),
+        Command::Forget { what } => in_one_thread(forget::run(what, &global)),
         Command::Validate(args) => validate::run(&args, &global),
         Command::Eval(args) => eval::run(&args, &global),
         Command::Fmt(args) => fmt::run(&args, &global),

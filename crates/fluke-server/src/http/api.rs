@@ -76,7 +76,7 @@ pub(super) async fn agent(
     Ok(Json(detail))
 }
 
-fn unknown_agent(app: &App, name: &str) -> Problem {
+pub(super) fn unknown_agent(app: &App, name: &str) -> Problem {
     let names = app.registry.names();
     Problem::unknown("agent", name, names.iter().map(|name| name.as_str()))
 }

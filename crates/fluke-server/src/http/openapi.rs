@@ -82,7 +82,8 @@ fn path(route: &Route) -> String {
 }
 
 fn method(route: &Route) -> &'static str {
-    if route.method == MethodFilter::POST { "post" } else { "get" }
+    let known = [(MethodFilter::POST, "post"), (MethodFilter::DELETE, "delete")];
+    known.iter().find(|(of, _)| *of == route.method).map_or("get", |(_, name)| name)
 }
 
 /// The schemas of everything that is sent: what is written and what is read may differ.

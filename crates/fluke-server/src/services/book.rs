@@ -44,6 +44,8 @@ pub enum Word {
     Left,
     /// It goes for good: nobody looks after what its host runs any more.
     Departs,
+    /// Somebody says that its host will not come back.
+    Forgotten,
 }
 
 /// How soon everybody must know.
@@ -198,11 +200,14 @@ impl Book {
             (self.changed.placement, self.changed.tables) = (true, true);
             return Urgency::Now;
         }
+        if let Word::Forgotten = word {
+            return self.forget(agent);
+        }
         if self.sessions.get(agent) != Some(&session) {
             return Urgency::None;
         }
         match word {
-            Word::Came(_) => Urgency::None,
+            Word::Forgotten | Word::Came(_) => Urgency::None,
             Word::Services(report) => self.reported(agent, report),
             Word::Network(report) => {
                 self.changed.owns = true;
@@ -283,6 +288,18 @@ impl Book {
             self.view.hosts.remove(agent);
         }
         self.view.claims.give_up(agent);
+        (self.changed.placement, self.changed.tables, self.changed.peers) = (true, true, true);
+        Urgency::Now
+    }
+
+    /// Waits for a host no more, nor for what is on it; unless it is here.
+    fn forget(&mut self, agent: &AgentName) -> Urgency {
+        if self.sessions.contains_key(agent) {
+            return Urgency::None;
+        }
+        let Some(host) = self.view.forget(agent) else { return Urgency::None };
+        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        self.touched.extend(host.given.keys().chain(host.volumes.keys()).cloned());
         (self.changed.placement, self.changed.tables, self.changed.peers) = (true, true, true);
         Urgency::Now
     }

@@ -16,6 +16,7 @@ use fluke_model::id::{AgentName, SessionId};
 use tokio::sync::{mpsc, watch};
 
 use super::book::{Book, Directory, Own, Urgency, Word};
+use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
 use crate::source::Desired;
@@ -24,6 +25,9 @@ use crate::source::Desired;
 const TOGETHER: Duration = Duration::from_millis(50);
 /// How many words may wait; whoever has more to say waits as well.
 const QUEUE: usize = 1024;
+
+/// Of words that no agent says.
+const NOBODYS: SessionId = SessionId(0);
 
 /// The way to the desk, and what it publishes.
 #[derive(Clone)]
@@ -111,6 +115,13 @@ impl Desk {
     /// Speaks for an agent that attends.
     pub async fn tell(&self, agent: &AgentName, session: SessionId, word: Word) {
         self.speak(agent, session, word, None).await;
+    }
+
+    /// Has nobody wait for a host any more; says which volumes were waited for, if it was known.
+    pub async fn forget(&self, agent: &AgentName) -> Option<Vec<String>> {
+        let volumes = self.book().view().hosts.get(agent).map(HostView::volume_names);
+        self.tell(agent, NOBODYS, Word::Forgotten).await;
+        volumes
     }
 
     async fn speak(

@@ -13,7 +13,7 @@ use fluke_model::service::{
     DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
 };
 use fluke_model::snapshot::Placed;
-use fluke_model::volume::Volumes;
+use fluke_model::volume::{Volume, Volumes};
 
 use super::view::Services;
 
@@ -234,6 +234,19 @@ impl HostView {
             let mut names = names.iter().filter(|name| asked.contains_key(*name)).peekable();
             names.peek().is_some().then_some((*number, names))
         })
+    }
+
+    /// What all its volumes are called there.
+    pub fn volume_names(&self) -> Vec<String> {
+        let each = |(service, kept): (&ServiceName, &BTreeMap<u32, BTreeSet<VolumeName>>)| {
+            let one = |(number, name): (u32, &VolumeName)| {
+                let (service, replica) = (service.clone(), Replica::Number(number));
+                Volume { service, replica, name: name.clone() }.to_string()
+            };
+            let all = kept.iter().flat_map(|(number, names)| names.iter().map(|it| (*number, it)));
+            all.map(one).collect::<Vec<_>>()
+        };
+        self.volumes.iter().flat_map(each).collect()
     }
 
     /// Whether a service is for it; one that was not seen had it when it was last spoken of.

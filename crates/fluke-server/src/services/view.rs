@@ -37,6 +37,8 @@ pub struct View {
     pub hosts: BTreeMap<AgentName, HostView>,
     /// Whose subnet is whose.
     pub claims: Claims,
+    /// Those that people said will not come back: others may still speak of them.
+    forgotten: BTreeSet<AgentName>,
 }
 
 /// What an agent is, as it said when it connected.
@@ -58,12 +60,21 @@ impl View {
     /// otherwise; whether it has left the mesh is said.
     pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
         let presence = Presence::Arriving(now);
+        self.forgotten.remove(name);
         let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::new(presence));
         let Came { labels, node_type, executors } = came;
         (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
         host.presence = presence;
         host.connects(None);
         !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
+    }
+
+    /// Forgets a host, and does not listen to what others say of it until it comes itself.
+    pub fn forget(&mut self, name: &AgentName) -> Option<HostView> {
+        let host = self.hosts.remove(name)?;
+        self.claims.give_up(name);
+        self.forgotten.insert(name.clone());
+        Some(host)
     }
 
     /// Where the numbered replicas of `service` belong.
@@ -146,7 +157,8 @@ impl View {
 
     /// A host that others speak of, unless it speaks for itself.
     fn heard_of(&mut self, name: &AgentName, now: Instant) -> Option<&mut HostView> {
-        if self.hosts.len() >= MOST && !self.hosts.contains_key(name) {
+        let is_new = !self.hosts.contains_key(name);
+        if is_new && (self.hosts.len() >= MOST || self.forgotten.contains(name)) {
             return None;
         }
         let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::expected(now));

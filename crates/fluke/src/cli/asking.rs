@@ -221,6 +221,17 @@ pub enum Reconcile {
     },
 }
 
+/// What `fluke forget` forgets.
+#[derive(Subcommand)]
+pub enum Forget {
+    /// An agent that is not connected, and its host
+    #[command(after_help = "Example:\n  fluke forget agent db-01")]
+    Agent {
+        /// The agent's name
+        name: AgentName,
+    },
+}
+
 fn status(text: &str) -> Result<Status, String> {
     use Status::*;
     one_of("status", text, [InSync, Drifted, Applying, Failed, Unknown, Offline], Status::as_str)

@@ -44,7 +44,9 @@ fn paint(event: &Event) -> Paint {
     use EventKind::*;
     match event.kind {
         CommitRejected | SourceUnreachable | CheckFailed | AlertFailed | EventsLost => Paint::Red,
-        DriftDetected | AgentDisconnected | AgentRefused | CallerRefused => Paint::Yellow,
+        DriftDetected | AgentDisconnected | AgentForgotten | AgentRefused | CallerRefused => {
+            Paint::Yellow
+        }
         CommitAccepted | SourceRecovered | AgentConnected | DriftResolved | CheckRecovered => {
             Paint::Green
         }

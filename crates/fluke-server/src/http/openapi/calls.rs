@@ -65,6 +65,17 @@ pub fn agent(call: &mut Call) {
         .fails(&[Sort::UnknownName]);
 }
 
+pub fn forget_agent(call: &mut Call) {
+    call.named("forgetAgent", "Says that an agent will not come back")
+        .explained(
+            "Nobody waits for its host any more, nor for the volumes on it: replicas that have \
+             these start elsewhere, with empty ones. One that comes back all the same is as new.",
+        )
+        .path::<AgentName>("name", "The agent's name; a `/` in it may be written as `%2F`.")
+        .answers::<api::Forgotten>(200, "It is forgotten; so are these volumes.")
+        .fails(&[Sort::UnknownName, Sort::Conflict]);
+}
+
 pub fn tasks(call: &mut Call) {
     call.named("listTasks", "Every task of the commit in force, and how it stands on each agent")
         .explained("503 says why no commit is in force, where none is.")

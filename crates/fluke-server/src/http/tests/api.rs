@@ -228,3 +228,25 @@ async fn without_a_secret_pushes_are_not_taken() {
     assert_eq!(status, 404);
     assert!(why.contains("webhook_secret"), "{why}");
 }
+
+#[tokio::test]
+async fn an_agent_that_is_gone_is_forgotten_when_somebody_says_so_and_one_that_is_here_is_not() {
+    let server = Server::start(Setup { tokens: &["right"], ..Setup::default() }).await;
+    let mut agent = server.agent("db-01");
+    let forget = |name: &str| {
+        let request = server.client.delete(server.at(&format!("/api/v1/agents/{name}")));
+        Answer::of(request.bearer_auth("right"))
+    };
+    let (status, why) = forget("db-01").await.problem();
+    assert_eq!(status, 409);
+    assert!(why.contains("is connected") && why.contains("fluke uninstall agent"), "{why}");
+    agent.step(Input::Disconnected { why: "gone".into() });
+    let answer = forget("db-01").await;
+    assert_eq!((answer.status, answer.json()), (200, json!({"name": "db-01", "volumes": []})));
+    assert_eq!(forget("db-01").await.problem().0, 404, "nobody knows it");
+    assert_eq!(forget("no%20name").await.problem().0, 404);
+    let query = crate::events::EventQuery { limit: 10, ..Default::default() };
+    let events = server.app.events.recent(&query).await.events;
+    let told = events.iter().find(|event| event.kind == EventKind::AgentForgotten).expect("told");
+    assert_eq!(told.by.as_deref(), Some("somebody via api token #1"));
+}

@@ -19,7 +19,7 @@ enum Kind {
 fn kind(name: &str) -> Kind {
     match name.split('-').nth(1) {
         None => Kind::Program,
-        Some("get" | "describe" | "events" | "top" | "reconcile") => Kind::Asks,
+        Some("get" | "describe" | "events" | "top" | "reconcile" | "forget") => Kind::Asks,
         Some("server" | "agent" | "install" | "uninstall" | "update" | "join" | "dev") => {
             Kind::Runs
         }

@@ -1,5 +1,7 @@
 //! Replicas are spread over hosts, stay where they are, and move when their host stays away.
 
+use fluke_model::event::EventKind;
+
 use super::support::{address, answer, has_image, running, service};
 use crate::hosts::support::{Bed, Host, bed};
 
@@ -128,4 +130,35 @@ fn a_replica_finds_its_data_again_however_it_went() {
     bed.until("both are gone", |_| is(&["", ""]));
     bed.commit("db.fluke.hcl", &db(2));
     bed.until("both are back, with their data", |_| is(&["of-0", "of-1"]));
+}
+
+#[test]
+fn a_replica_whose_host_is_gone_for_good_starts_elsewhere_once_somebody_says_so() {
+    let Some(bed) = bed() else { return };
+    let hosts = three_apps(&bed);
+    let more =
+        "replicas = 1\n  reschedule_after = \"5s\"\n  volume \"data\" {\n    path = \"/data\"\n  }";
+    bed.commit("db.fluke.hcl", &service("db", "1", more));
+    let owner = |hosts: &[Host; 3]| hosts.iter().position(|host| !running(host, "db").is_empty());
+    bed.until("it runs", |_| owner(&hosts).is_some());
+    bed.settles();
+    let lost = owner(&hosts).expect("it runs");
+    let name = hosts[lost].name().to_string();
+    let forget = |name: &str| {
+        let said = bed.server().delete(&format!("/api/v1/agents/{name}"));
+        said.expect("an answer")
+    };
+    let (status, said) = forget(&name);
+    assert_eq!(status, 409, "it is here: {said}");
+
+    hosts[lost].kill();
+    bed.until("it is missed", |bed| !bed.agent(&name).connected);
+    let (status, said) = forget(&name);
+    assert!(status == 200 && said.contains("fluke.db.data.0"), "{status} {said}");
+    let others: Vec<&Host> = hosts.iter().filter(|host| host.name() != name).collect();
+    bed.until("another host has it", |_| others.iter().any(|host| running(host, "db").len() == 1));
+    assert!(bed.agent(&name).detail.is_none(), "nobody knows it");
+    assert_eq!(forget(&name).0, 404);
+    let told = bed.events_of(&name, EventKind::AgentForgotten);
+    assert!(told[0].by.as_deref().is_some_and(|by| by.contains("socket")), "{told:?}");
 }

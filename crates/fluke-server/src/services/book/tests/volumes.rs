@@ -324,3 +324,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_host_that_is_forgotten_is_not_waited_for_whatever_others_say_of_it() {
+    let mut fleet = Fleet::of(&["a", "b"], 1);
+    let owner = if fleet.machine("a").volumes.is_empty() { "b" } else { "a" };
+    let other = if owner == "a" { "b" } else { "a" };
+    let stale = fleet.machine(other).table.clone();
+    fleet.leaves(owner);
+    fleet.lab.passes(Duration::from_secs(24 * 3600));
+    let of = |fleet: &Fleet| {
+        let placements = fleet.lab.book.directory().placements.table().0.clone();
+        placements[&web()].replicas[&0].to_string()
+    };
+    assert_eq!(of(&fleet), owner, "its data is there");
+    fleet.lab.says(owner, Word::Forgotten);
+    assert_eq!(of(&fleet), other);
+    fleet.lab.says(other, Word::Placements(stale));
+    assert_eq!(of(&fleet), other, "that is what it knew before");
+    assert!(!fleet.lab.book.view().hosts.contains_key(&name(owner)));
+    fleet.lab.says(other, Word::Forgotten);
+    assert_eq!(of(&fleet), other, "one that is here is not gone");
+}
