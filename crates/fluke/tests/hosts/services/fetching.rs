@@ -84,7 +84,8 @@ fn an_image_is_the_same_by_its_digest_for_all_architectures_and_for_one() {
     has_image(&hub, "1");
     is_registry(&hub, "1");
     hub.run(
-        "podman manifest create all; podman manifest add all localhost/web:1; \
+        "set -e; podman manifest create all; \
+         podman manifest add all containers-storage:localhost/web:1; \
          podman manifest push --quiet --all all docker://hub:5000/web:all",
     );
     let kinds = ["oci.image.index.v1", "docker.distribution.manifest.list.v2"]
