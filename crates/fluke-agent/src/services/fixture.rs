@@ -63,6 +63,7 @@ pub fn container(id: &str, of: &Deployment, state: State) -> Container {
         outdated: None,
         told_to_end: None,
         address: None,
+        image: of.spec.image.clone(),
         digest: None,
         started: None,
         process: None,

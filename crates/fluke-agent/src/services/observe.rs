@@ -55,6 +55,7 @@ pub fn container(
         outdated,
         told_to_end: None,
         address: details.and_then(|details| address(details, network)),
+        image: listed.image.clone(),
         digest: details.and_then(|details| details.image_digest.clone()),
         started: started(listed, now),
         process: (listed.pid > 0).then_some(listed.pid),

@@ -66,6 +66,8 @@ pub struct Container {
     pub told_to_end: Option<Ending>,
     /// Where it is reached.
     pub address: Option<Ipv4Addr>,
+    /// What it was made from.
+    pub image: String,
     /// What it runs.
     pub digest: Option<String>,
     /// When it last started.

@@ -68,6 +68,7 @@ fn what_podman_says_is_understood() {
     assert_eq!(it.origin.replica, Some(Replica::Own));
     assert_eq!((it.state, it.health), (State::Running, Health::Healthy));
     assert_eq!(it.address, Some([10, 200, 7, 5].into()));
+    assert_eq!(it.image, "localhost/box:1");
     assert_eq!((it.digest.as_deref(), it.tampered), (Some("sha256:3959"), None));
     assert!(it.started.is_some());
 }

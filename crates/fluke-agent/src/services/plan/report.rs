@@ -94,7 +94,7 @@ fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<D
         verdict: Verdict::Satisfied,
         phase: Phase::Retiring,
         health: container.health,
-        image: String::new(),
+        image: container.image.clone(),
         digest: container.digest.clone(),
         container: Some(container.name.clone()),
         address: container.address,

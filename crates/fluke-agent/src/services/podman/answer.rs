@@ -23,6 +23,9 @@ pub struct Listed {
     /// How it feels, where anybody asks.
     #[serde(default)]
     pub status: String,
+    /// The image, as it was asked for.
+    #[serde(default)]
+    pub image: String,
     /// The image's id.
     #[serde(default, rename = "ImageID")]
     pub image_id: String,
