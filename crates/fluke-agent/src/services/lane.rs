@@ -5,6 +5,8 @@
 //! for ten seconds to pass. Where nothing is wanted and nothing is there, it waits for the server
 //! alone.
 
+mod arrival;
+mod dark;
 mod desired;
 mod doing;
 mod doors;
@@ -14,10 +16,12 @@ mod jobs;
 mod lives;
 mod look;
 mod memory;
+mod pulls;
 mod round;
 mod rounds;
 pub(super) mod saying;
 pub(super) mod state;
+mod telling;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use fluke_model::directory::Claim;
 use fluke_model::id::{AgentName, SessionId};
-use fluke_model::message::{MeshReport, NodeType, ToServer};
+use fluke_model::message::NodeType;
 use fluke_model::service::{DeploymentId, DeploymentReport, ServiceExecutor};
 use fluke_model::volume::Volumes;
 
@@ -43,10 +47,11 @@ use super::sections::{Account, Sections};
 use super::setback::Setbacks;
 use super::{Clock, ServicesConfig};
 use crate::host::environment::Environment;
+use arrival::{Arrival, Sighting};
 use desired::Desired;
 use doors::Doors;
 use hearing::News;
-use jobs::{Done, Jobs};
+use jobs::{Done, Jobs, Pulled};
 use lives::Lives;
 use look::Known;
 use rounds::Rounds;
@@ -111,12 +116,20 @@ pub struct Lane {
     names: BTreeSet<String>,
     refused: BTreeSet<String>,
     tables: Tables,
+    /// What names, routes and mesh had when the agent last ended; nothing once that is of no use.
+    before: Tables,
 
     deployments: Setbacks<DeploymentId>,
     containers: Setbacks<String>,
     images: Setbacks<String>,
+    /// Images that could not be fetched, which is not on record yet.
+    untold: Vec<Pulled>,
     /// Whether Podman answers.
     reach: Setbacks<()>,
+    /// The socket that was last tried.
+    sighting: Sighting,
+    /// While Podman does not answer.
+    arrival: Option<Arrival>,
     /// Containers that were told to end because they are not well.
     told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
@@ -151,6 +164,8 @@ enum Wake {
     Told,
     /// Podman did, or the kernel: a container has ended.
     Event,
+    /// There is a socket where nobody answered.
+    Socket,
     /// An image came, a container ended, a container feels otherwise.
     Job,
     /// It was decided to look again by now.
@@ -172,6 +187,7 @@ impl Lane {
             addresses: folder.addresses(),
             fetched: folder.fetched(),
             tables: inbox.tables(),
+            before: inbox.tables(),
             jobs: Jobs::new(podman.clone()),
             host,
             node_type,
@@ -194,7 +210,10 @@ impl Lane {
             deployments: Setbacks::default(),
             containers: Setbacks::default(),
             images: Setbacks::default(),
+            untold: Vec::new(),
             reach: Setbacks::default(),
+            sighting: Sighting::default(),
+            arrival: None,
             told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),
@@ -233,8 +252,11 @@ impl Lane {
         if wake == Wake::Safety {
             self.sections.iter_mut().for_each(Sections::doubt);
         }
-        if let Wake::Event | Wake::Job = wake {
+        if let Wake::Event | Wake::Job | Wake::Socket = wake {
             self.known.doubt();
+        }
+        if wake == Wake::Socket {
+            self.reach.forget_all();
         }
         self.look_at = None;
         let Some(desired) = self.desired.clone() else {
@@ -244,9 +266,9 @@ impl Lane {
             self.answer_with(Some("this host was not told yet what it should be".into())).await;
             return idle;
         };
-        if desired.wanted.is_empty() && !watch::is_there(&self.config.socket) {
-            // Nothing is wanted, and nothing can be there.
-            self.has_containers = false;
+        let is_known = !desired.wanted.is_empty() || self.has_containers;
+        if !is_known && !watch::is_there(&self.config.socket) {
+            // Nothing is wanted, and nothing was there.
             if self.node_type == NodeType::Worker {
                 self.go_quiet();
             } else {
@@ -254,14 +276,19 @@ impl Lane {
                 self.look_after_sections(cause).await;
                 self.looked = Some(Instant::now());
             }
+            // Something may be found once there is one.
+            self.expect_podman();
             return self.stay_quiet(idle).await;
         }
         let idle = self.work_through(idle, desired, cause).await;
         self.keep_tables().await;
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
-            (false, true) => self.sections = None,
-            (false, false) => self.go_quiet(),
+            (false, true) => self.close_sections(),
+            (false, false) => {
+                self.go_quiet();
+                self.expect_podman_if_away();
+            }
         }
         idle
     }
@@ -288,14 +315,21 @@ impl Lane {
     /// Nothing is asked, listened to or timed any more.
     fn go_quiet(&mut self) {
         self.watch = None;
+        self.arrival = None;
         self.lives = Lives::default();
         self.known.doubt();
-        self.sections = None;
+        self.close_sections();
         self.looked = None;
         self.look_at = None;
         self.jobs.give_up_but(|_| false);
         self.rounds = Rounds::default();
         self.doors = Doors::default();
+    }
+
+    /// When they are opened again, whatever they do then is news.
+    fn close_sections(&mut self) {
+        self.sections = None;
+        self.before = Tables::default();
     }
 
     /// Names, routes and mesh, without a look at containers.
@@ -326,11 +360,12 @@ impl Lane {
             let settle = self.settling.as_ref().map(|settling| settling.until);
             let due = [self.look_at, retry, settle].into_iter().flatten().min();
             let ask = [self.rounds.next(), self.doors.next()].into_iter().flatten().min();
-            let Self { inbox, jobs, watch, lives, sections, .. } = self;
+            let Self { inbox, jobs, watch, arrival, lives, sections, .. } = self;
             let done = tokio::select! {
                 biased;
                 () = events(watch) => return Wake::Event,
                 () = lives.next() => return Wake::Event,
+                () = arrives(arrival) => return Wake::Socket,
                 done = jobs.next() => done,
                 () = changes(sections) => return Wake::Section,
                 () = until(due) => return Wake::Due,
@@ -362,15 +397,8 @@ impl Lane {
         let now = Instant::now();
         match done {
             Done::Note => true,
-            Done::Pulled { image, result } => {
-                match result {
-                    Ok(id) => {
-                        self.images.retain(|known| *known != image);
-                        self.fetched.came(image, id);
-                        self.folder.keep_fetched(&self.fetched);
-                    }
-                    Err(why) => self.images.failed(image, why, now),
-                }
+            Done::Pulled(pulled) => {
+                self.pulled(pulled);
                 true
             }
             Done::LetGo { image, result } => {
@@ -408,50 +436,13 @@ impl Lane {
             return;
         }
         let subnet = self.subnet();
-        let Self { sections, config, node_type, folder, scribe, ceiling, .. } = self;
-        let open = || Sections::open(config, *node_type, ceiling, folder, subnet);
+        let Self { sections, config, node_type, folder, scribe, ceiling, before, .. } = self;
+        let open = || {
+            let before = std::mem::take(before);
+            Sections::open(config, *node_type, ceiling, folder, subnet, &before)
+        };
         let sections = sections.get_or_insert_with(open);
         sections.settle(&self.inbox.tables(), account, scribe).await;
-    }
-
-    async fn say_how_containers_are(&mut self) {
-        if self.session.is_none() {
-            return;
-        }
-        // Where others are comes first: whoever hears only what is here would make up for the rest.
-        if self.said.placements()
-            && let Some(placements) = self.inbox.tables().placements
-        {
-            self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
-        }
-        if let Some(report) = self.said.deployments(&self.reports, self.volumes.as_ref()) {
-            self.scribe.say(ToServer::Services(report)).await;
-        }
-    }
-
-    async fn say_how_sections_are(&mut self) {
-        let (Some(sections), Some(_)) = (&mut self.sections, self.session) else { return };
-        let network = self.said.network(sections.report());
-        let reached = sections.identity().map(|(public_key, endpoints)| MeshReport {
-            public_key,
-            endpoints,
-            claim: self.claim,
-        });
-        let mesh = reached.and_then(|report| self.said.mesh(report));
-        if let Some(mesh) = mesh {
-            self.scribe.say(ToServer::Mesh(mesh)).await;
-        }
-        if let Some(network) = network {
-            self.scribe.say(ToServer::Network(network)).await;
-        }
-    }
-
-    /// Tells who asked, if somebody did, how it ended.
-    async fn answer_with(&mut self, problem: Option<String>) {
-        if let Some(Settling { settle, .. }) = self.settling.take() {
-            let instruction = settle.instruction;
-            self.scribe.say(ToServer::Settled { instruction, problem }).await;
-        }
     }
 
     /// Keeps what was heard of others, on a thread that may wait for the disk: this one also says
@@ -471,6 +462,13 @@ impl Lane {
 async fn events(watch: &mut Option<Watch>) {
     match watch {
         Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn arrives(arrival: &mut Option<Arrival>) {
+    match arrival {
+        Some(arrival) => arrival.next().await,
         None => std::future::pending().await,
     }
 }

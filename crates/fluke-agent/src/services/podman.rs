@@ -7,6 +7,7 @@ mod answer;
 pub mod create;
 mod events;
 mod pull;
+mod silence;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet, Store};
 pub use create::{Made, create_body};
 pub use events::{Event, Events};
 pub use pull::{Progress, Pull};
+pub use silence::Silence;
 
 /// Where Podman listens for root.
 pub const SOCKET: &str = "/run/podman/podman.sock";
@@ -38,15 +40,12 @@ const CHANGE: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum PodmanError {
     /// Nobody listens.
-    #[error(
-        "Podman does not answer at {}: {source}; is it installed, and is podman.socket enabled?",
-        socket.display()
-    )]
+    #[error("Podman does not answer at {}: {why}", socket.display())]
     Unreachable {
         /// Where it should.
         socket: PathBuf,
         /// Why not.
-        source: reqwest::Error,
+        why: Silence,
     },
     /// It said no.
     #[error("Podman would not {what}: {why}")]
@@ -105,7 +104,10 @@ impl Podman {
     pub fn at(socket: &Path) -> Result<Self, PodmanError> {
         // No more than one can have died unnoticed: the next try after it is on a fresh one.
         let http = plain::client().unix_socket(socket).pool_max_idle_per_host(1).build();
-        let unreachable = |source| PodmanError::Unreachable { socket: socket.into(), source };
+        let unreachable = |error: reqwest::Error| PodmanError::Unreachable {
+            socket: socket.into(),
+            why: Silence::of(&error),
+        };
         Ok(Self { http: http.map_err(unreachable)?, socket: socket.into() })
     }
 
@@ -329,7 +331,10 @@ impl Podman {
             Some(limit) if source.is_timeout() => {
                 PodmanError::TimedOut { what: what.into(), limit }
             }
-            _ => PodmanError::Unreachable { socket: self.socket.clone(), source },
+            _ => {
+                let why = Silence::of(&source);
+                PodmanError::Unreachable { socket: self.socket.clone(), why }
+            }
         })
     }
 }

@@ -97,10 +97,17 @@ pub struct Kept<S: Section> {
 }
 
 impl<S: Section> Kept<S> {
-    /// One that nobody has looked at.
-    pub fn new(section: S) -> Self {
-        let setbacks = Setbacks::default();
-        Self { section, settled: None, problem: None, setbacks, has_failed: false, in_doubt: true }
+    /// One that nobody has looked at. It had this table before, if it did: what is not so any more
+    /// is drift then, and no news.
+    pub fn new(section: S, before: Option<&Arc<S::Table>>) -> Self {
+        Self {
+            section,
+            settled: before.map(|table| table.hash()),
+            problem: None,
+            setbacks: Setbacks::default(),
+            has_failed: false,
+            in_doubt: true,
+        }
     }
 
     /// The thing itself.

@@ -47,13 +47,15 @@ pub struct Account {
 }
 
 impl Sections {
-    /// Starts what this host has of them, with what was last known.
+    /// Starts what this host has of them, with what was last known; `before`: what they had when the
+    /// agent ended, which a reboot may have taken.
     pub fn open(
         config: &ServicesConfig,
         node_type: NodeType,
         ceiling: &Ceiling,
         folder: &Folder,
         subnet: Subnet,
+        before: &Tables,
     ) -> Self {
         let refused = |executor| ceiling.refuses(executor);
         let names = names::Setup {
@@ -67,15 +69,17 @@ impl Sections {
             NodeType::Proxy => {
                 let section = || RoutesSection::new(settings(config, folder, subnet));
                 let why = refused(ServiceExecutor::Routes);
-                Some(Part::open(NetworkReport::ROUTES, why, section))
+                Some(Part::open(NetworkReport::ROUTES, why, before.routes.as_ref(), section))
             }
         };
         let MeshConfig { port, endpoint } = config.mesh;
         let mesh = mesh::Setup { port, endpoint, ..mesh::Setup::new(folder.path()) };
-        let mesh = Part::open(NetworkReport::MESH, refused(ServiceExecutor::Mesh), || {
+        let why = refused(ServiceExecutor::Mesh);
+        let mesh = Part::open(NetworkReport::MESH, why, before.peers.as_ref(), || {
             MeshSection::open(mesh, subnet)
         });
-        let names = Part::open(NetworkReport::NAMES, refused(ServiceExecutor::Dns), || {
+        // They are answered by the agent itself, which begins with those that it kept.
+        let names = Part::open(NetworkReport::NAMES, refused(ServiceExecutor::Dns), None, || {
             NamesSection::start(names)
         });
         let identity = mesh.here().and_then(Section::identity);

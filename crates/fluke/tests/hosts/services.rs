@@ -8,4 +8,5 @@ mod leaving;
 mod placing;
 mod reaching;
 mod refusing;
+mod socket;
 mod support;

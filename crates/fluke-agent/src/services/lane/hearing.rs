@@ -83,7 +83,7 @@ impl Lane {
         if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
             tracing::info!(network = %claim.subnet.network(), "this host's subnet");
             // They listen at the old one.
-            self.sections = None;
+            self.close_sections();
         }
         self.claim = Some(claim);
     }
@@ -110,7 +110,9 @@ impl Lane {
             (_, News::Snapshot) => Trigger::Commit,
             (_, News::Session) => Trigger::Connect,
             // Of tables it is others that changed, and the server that saw it.
-            (Wake::Event | Wake::Section, _) | (Wake::Told, News::Tables) => Trigger::Watch,
+            (Wake::Event | Wake::Socket | Wake::Section, _) | (Wake::Told, News::Tables) => {
+                Trigger::Watch
+            }
             (Wake::Safety, _) => Trigger::Poll,
             (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
         };

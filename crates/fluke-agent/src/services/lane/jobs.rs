@@ -3,7 +3,7 @@
 //! None of it holds up anything else, and each has a bound in time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::net::TcpStream;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::doors::Knock;
 use super::rounds::{Answer, Question};
 use crate::services::podman::{Podman, PodmanError, Progress};
+use crate::services::sections::Account;
 
 /// Images at the same time; more would only share the same line.
 const MOST_PULLS: usize = 3;
@@ -36,12 +37,7 @@ const LONGEST_KNOCK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum Done {
     /// An image is here, or is not to be had.
-    Pulled {
-        /// Which.
-        image: String,
-        /// Its id, or why not.
-        result: Result<String, String>,
-    },
+    Pulled(Pulled),
     /// An image is not kept any more, or could not be let go of.
     LetGo {
         /// Which.
@@ -72,6 +68,19 @@ pub enum Done {
     },
     /// An image is on its way.
     Note,
+}
+
+/// How it ended that an image was fetched.
+#[derive(Debug)]
+pub struct Pulled {
+    /// Which.
+    pub image: String,
+    /// Its id, or why it is not here.
+    pub result: Result<String, String>,
+    /// How long that took.
+    pub took: Duration,
+    /// On whose account it was asked for.
+    pub account: Account,
 }
 
 /// All that goes on.
@@ -113,15 +122,19 @@ impl Jobs {
     }
 
     /// Has images fetched, as many as may be; who waits is asked for again.
-    pub fn fetch(&mut self, images: &BTreeSet<String>) {
+    pub fn fetch(&mut self, images: &BTreeSet<String>, account: &Account) {
         for image in images {
             if self.pulls.len() >= MOST_PULLS {
                 return;
             }
             if !self.pulls.contains_key(image) {
                 let note = format!("{image} is being fetched");
-                let pull = pull(self.podman.clone(), image.clone(), self.notes_out.clone());
-                let task = self.running.spawn(pull);
+                let task = self.running.spawn(pulled(
+                    self.podman.clone(),
+                    image.clone(),
+                    self.notes_out.clone(),
+                    account.clone(),
+                ));
                 self.pulls.insert(image.clone(), Pulling { note, task });
             }
         }
@@ -214,7 +227,7 @@ impl Jobs {
 
     fn ended(&mut self, done: Done) -> Done {
         match &done {
-            Done::Pulled { image, .. } => drop(self.pulls.remove(image)),
+            Done::Pulled(Pulled { image, .. }) => drop(self.pulls.remove(image)),
             Done::Stopped { container, .. } => drop(self.stopping.remove(container)),
             Done::LetGo { .. } => self.letting_go = false,
             Done::Asked { .. } | Done::Knocked { .. } | Done::Note => {}
@@ -233,11 +246,25 @@ async fn first_silent(knock: &Knock) -> Option<u16> {
     None
 }
 
-async fn pull(podman: Podman, image: String, notes: mpsc::Sender<(String, String)>) -> Done {
-    let pulled = timeout(LONGEST_PULL, pull_through(&podman, &image, &notes)).await;
-    let late = || Err(format!("{image} was not here after {} s", LONGEST_PULL.as_secs()));
-    let result = pulled.unwrap_or_else(|_| late());
-    Done::Pulled { image, result }
+async fn pulled(
+    podman: Podman,
+    image: String,
+    notes: mpsc::Sender<(String, String)>,
+    account: Account,
+) -> Done {
+    let began = Instant::now();
+    let result = pull(&podman, &image, &notes).await;
+    Done::Pulled(Pulled { image, result, took: began.elapsed(), account })
+}
+
+async fn pull(
+    podman: &Podman,
+    image: &str,
+    notes: &mpsc::Sender<(String, String)>,
+) -> Result<String, String> {
+    let pulled = timeout(LONGEST_PULL, pull_through(podman, image, notes)).await;
+    pulled
+        .unwrap_or_else(|_| Err(format!("{image} was not here after {} s", LONGEST_PULL.as_secs())))
 }
 
 async fn let_go(podman: &Podman, image: &str, id: &str) -> Result<(), PodmanError> {

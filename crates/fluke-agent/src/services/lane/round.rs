@@ -10,7 +10,7 @@ use fluke_model::verdict::{Outcome, Output};
 use super::desired::Desired;
 use super::doing::{self, ChangeError, Room};
 use super::look::{Look, Seen};
-use super::saying::{self, Note};
+use super::saying::Note;
 use super::state::{Cause, Idle, Next, Processing};
 use super::watch::{self, Watch};
 use super::{Account, Lane};
@@ -47,7 +47,10 @@ impl Lane {
             let seen = self.look(&desired, &account).await;
             self.verify(made.take(), seen.as_ref(), &account).await;
             let plan = match seen {
-                Ok(seen) => self.decide(&desired, &seen),
+                Ok(seen) => {
+                    self.tell_of_images(&desired, &seen).await;
+                    self.decide(&desired, &seen, &account)
+                }
                 Err(error) => {
                     self.in_the_dark(&desired, &error);
                     self.say_how_containers_are().await;
@@ -96,6 +99,7 @@ impl Lane {
     ) -> Result<Seen, PodmanError> {
         let (podman, interfaces) = (self.podman.clone(), self.interfaces.clone());
         let (subnet, time) = (self.subnet(), (self.clock)());
+        self.sight_podman();
         let mut known = std::mem::take(&mut self.known);
         // Where nothing may be made, nobody needs Podman.
         let is_absent = self.refusal().is_some() && !watch::is_there(&self.config.socket);
@@ -121,27 +125,9 @@ impl Lane {
         seen
     }
 
-    /// Podman cannot be asked: what is known stays, and it is said why.
-    fn in_the_dark(&mut self, desired: &Desired, error: &PodmanError) {
+    fn decide(&mut self, desired: &Desired, seen: &Seen, account: &Account) -> Plan {
         let now = Instant::now();
-        let why = told(error);
-        let is_new = self.reach.marks().get(&()).is_none_or(|setback| setback.why != why);
-        if is_new {
-            tracing::warn!(why, "containers cannot be looked at; trying again");
-        }
-        self.reach.failed((), why.clone(), now);
-        self.look_at = self.reach.marks().get(&()).map(|setback| setback.until);
-        let nothing = Seen::nothing();
-        let plan = self.plan(desired, &nothing, &BTreeMap::new());
-        self.reports = saying::in_the_dark(&self.reports, &plan, &why);
-    }
-
-    fn decide(&mut self, desired: &Desired, seen: &Seen) -> Plan {
-        let now = Instant::now();
-        if !self.reach.marks().is_empty() {
-            tracing::info!("Podman answers again");
-            self.reach.forget_all();
-        }
+        self.is_in_the_light();
         self.doors.see(&seen.containers, self.looked_after(desired), now);
         let seen = Seen {
             containers: seen.containers.iter().map(|it| self.known(it)).collect(),
@@ -154,7 +140,7 @@ impl Lane {
         self.take_note(desired, &seen, now);
         let images = self.images(desired, &seen);
         let plan = self.plan(desired, &seen, &images);
-        self.jobs.fetch(&plan.fetch);
+        self.jobs.fetch(&plan.fetch, account);
         self.look_at = plan.look_at;
         self.reports.clone_from(&plan.reports);
         if let Some(problem) = &plan.network_problem {
@@ -226,23 +212,12 @@ impl Lane {
         }
     }
 
-    fn images(&self, desired: &Desired, seen: &Seen) -> BTreeMap<String, Image> {
-        let each = |image: &String| {
-            if seen.present.contains(image) {
-                return Image::Present;
-            }
-            let failed = self.images.marks().get(image);
-            match (self.jobs.pull_note(image), failed) {
-                (Some(note), _) => Image::Coming(note.to_owned()),
-                (None, Some(setback)) => Image::Failed(setback.why.clone(), setback.until),
-                (None, None) => Image::Absent,
-            }
-        };
-        let images = desired.wanted.iter().map(|wanted| &wanted.spec.image);
-        images.map(|image| (image.clone(), each(image))).collect()
-    }
-
-    fn plan(&self, desired: &Desired, seen: &Seen, images: &BTreeMap<String, Image>) -> Plan {
+    pub(super) fn plan(
+        &self,
+        desired: &Desired,
+        seen: &Seen,
+        images: &BTreeMap<String, Image>,
+    ) -> Plan {
         plan(&Situation {
             wanted: &desired.wanted,
             not_understood: &desired.not_understood,
@@ -411,20 +386,6 @@ impl Lane {
         let Some(subject) = doing::subject(change) else { return };
         let Account { cause, held } = account.clone();
         self.scribe.record(Note { cause, held, subject, fact }).await;
-    }
-
-    /// Tells who asked, once there is something to tell.
-    async fn answer_who_asked(&mut self, plan: &Plan) {
-        let Some(settling) = &self.settling else { return };
-        let is_over = settling.until <= Instant::now();
-        let late = || Some("it is not done after five minutes; it goes on".to_owned());
-        let answer = saying::settled(plan, &self.asked());
-        let problem = match answer {
-            Some(problem) => problem.or(plan.network_problem.clone()),
-            None if is_over => late(),
-            None => return,
-        };
-        self.answer_with(problem).await;
     }
 }
 

@@ -132,6 +132,30 @@ fn a_bad_image_keeps_the_old_one_serving() {
 }
 
 #[test]
+fn an_image_that_cannot_be_had_is_on_record_once_until_somebody_asks() {
+    tell("an_image_that_cannot_be_had_is_on_record_once_until_somebody_asks", async |stage| {
+        let says = |text: &'static str| {
+            move |report: &DeploymentReport| {
+                report.note.as_deref().is_some_and(|note| note.contains(text))
+            }
+        };
+        let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..spec(RUNS) };
+        let web = stage.wants([service("web", bad)])[0];
+        for _ in 0..3 {
+            stage.until_report(web, says("its image is asked for")).await;
+            stage.until_report(web, says("Podman would not pull localhost:1/none:1")).await;
+        }
+        assert_eq!(stage.endings("container.web"), [Outcome::Failure]);
+        let facts = stage.facts("container.web");
+        assert!(matches!(&facts[0], Fact::Began { reason } if reason.contains("none:1")));
+        let instruction = InstructionId { session: stage.session(), number: 7 };
+        let trigger = Trigger::Manual { by: "ann".into() };
+        stage.lane().inbox.settle(Settle { instruction, service: None, trigger });
+        stage.until(|stage| stage.endings("container.web") == [Outcome::Failure; 2]).await;
+    });
+}
+
+#[test]
 fn a_successor_that_does_not_become_well_goes_and_the_old_one_stays() {
     tell("a_successor_that_does_not_become_well_goes_and_the_old_one_stays", async |stage| {
         let old = stage.wants([service("web", spec(RUNS))])[0];
@@ -157,6 +181,7 @@ fn a_successor_serves_before_its_predecessor_goes() {
         stage.until_serves(new).await;
         let retiring = stage.report(old).expect("it is still there");
         assert_eq!((retiring.phase, retiring.serves), (Phase::Retiring, false));
+        assert_eq!(retiring.image, "localhost/box:1");
         assert_eq!(stage.containers().await.len(), 2);
         stage.lane().inbox.release(vec![old]);
         stage.until(|stage| stage.report(old).is_none()).await;
@@ -438,12 +463,14 @@ fn podman_that_is_away_is_a_problem_and_no_crash() {
         let web = stage.wants([service("web", spec(RUNS))])[0];
         stage.until_serves(web).await;
         stage.podman_ends();
-        stage.look_again();
         let says = |report: &DeploymentReport| {
             report.note.as_deref().is_some_and(|note| note.contains("Podman does not answer"))
         };
         let report = stage.until_report(web, says).await;
         assert!(report.serves, "what runs goes on");
+        assert!(
+            report.note.is_some_and(|note| note.contains("systemctl enable --now podman.socket"))
+        );
         stage.podman_begins();
         stage.until_report(web, |report| report.note.is_none() && report.serves).await;
     });
@@ -551,6 +578,21 @@ fn a_fleet_that_changes_all_the_time_keeps_no_container_waiting() {
         stage.until_runs_other_than(&before).await;
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         others.join().expect("nobody died");
+    });
+}
+
+#[test]
+fn a_podman_that_comes_later_is_found() {
+    tell("a_podman_that_comes_later_is_found", async |stage| {
+        stage.crash();
+        stage.podman_ends();
+        stage.start();
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let report = stage.until_report(web, |report| report.phase == Phase::Failed).await;
+        assert!(report.note.is_some_and(|note| note.contains("install Podman")));
+        stage.podman_begins();
+        let report = stage.until_serves(web).await;
+        assert_eq!((report.phase, report.note), (Phase::Running, None));
     });
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::services::podman::{Podman, PodmanError};
+use crate::services::podman::{Events, Podman, PodmanError};
 
 /// Between tries: the first wait, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -65,6 +65,13 @@ async fn follow(podman: &Podman, told: &mpsc::Sender<()>) -> Result<(), PodmanEr
     let mut events = podman.events().await?;
     // What happened before nobody heard.
     let _ = told.try_send(());
+    let end = pass_on(&mut events, told).await;
+    // Podman may be gone: whoever looks finds out.
+    let _ = told.try_send(());
+    end
+}
+
+async fn pass_on(events: &mut Events, told: &mpsc::Sender<()>) -> Result<(), PodmanError> {
     while let Some(event) = events.next().await? {
         if is_worth_a_look(&event.kind, &event.action) {
             let _ = told.try_send(());

@@ -149,3 +149,18 @@ async fn what_makes_something_new_is_not_asked_for_twice() {
     assert!(matches!(made, Err(PodmanError::Unreachable { .. })), "{made:?}");
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
+
+#[tokio::test]
+async fn why_nobody_answers_is_said_with_what_to_do_about_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("podman.sock");
+    let podman = Podman::at(&socket).expect("a client");
+    let said =
+        |made: Result<Vec<Listed>, PodmanError>| made.expect_err("nobody is there").to_string();
+    let at = format!("Podman does not answer at {}: ", socket.display());
+    let none = "there is no socket; install Podman, then `systemctl enable --now podman.socket`";
+    assert_eq!(said(podman.list().await), format!("{at}{none}"));
+    drop(std::os::unix::net::UnixListener::bind(&socket).expect("bound"));
+    let left = "nobody listens; `systemctl enable --now podman.socket`";
+    assert_eq!(said(podman.list().await), format!("{at}{left}"));
+}

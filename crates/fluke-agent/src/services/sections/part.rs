@@ -56,20 +56,22 @@ impl<S: Section> Drop for Worker<S> {
 }
 
 impl<S: Section> Part<S> {
-    /// One that nobody has looked at, or, if it is refused, one that nobody will.
+    /// One that nobody has looked at, with what it had before; or, if it is refused, one that nobody
+    /// will.
     pub(super) fn open(
         name: &'static str,
         refused: Option<&str>,
+        before: Option<&Arc<S::Table>>,
         section: impl FnOnce() -> S,
     ) -> Self {
-        let Some(why) = refused else { return Self::new(name, section()) };
+        let Some(why) = refused else { return Self::new(name, section(), before) };
         let (hash, problem) = (S::Table::default().hash(), Some(why.to_owned()));
         let report = SectionReport { hash, problem };
         Self { name, place: Place::Refused, report, is_doubted: false, is_forgiven: false }
     }
 
-    fn new(name: &'static str, section: S) -> Self {
-        let kept = Kept::new(section);
+    fn new(name: &'static str, section: S, before: Option<&Arc<S::Table>>) -> Self {
+        let kept = Kept::new(section, before);
         let (report, place) = (kept.report(), Place::Here(kept));
         Self { name, place, report, is_doubted: false, is_forgiven: false }
     }

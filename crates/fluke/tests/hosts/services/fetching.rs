@@ -1,39 +1,18 @@
 //! Images come from a registry, with the credentials that the host itself has.
 
+use fluke_model::event::EventKind;
+use fluke_model::verdict::Outcome;
+
 use super::support::{
-    address, answer, asks, containers, described, has_image, is_asked_for, running, runs_one,
-    service,
+    address, answer, asks, containers, described, has_image, is_asked_for, is_registry, running,
+    runs_one, service, trusts_registry,
 };
-use crate::hosts::support::{Host, Join, bed};
+use crate::hosts::support::{Bed, Join, bed};
 
-/// `fluke`, with the password `s3cret`.
-const PASSWORDS: &str = "fluke:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n";
-
-/// A registry on the host that wants a password, and has the host's image `localhost/web:TAG`.
-fn is_registry(host: &Host, tag: &str) {
-    host.write("/etc/registry.passwords", PASSWORDS);
-    host.write(
-        "/etc/registry.yml",
-        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: /var/lib/registry\n\
-         http:\n  addr: 0.0.0.0:5000\nauth:\n  htpasswd:\n    realm: images\n    path: /etc/registry.passwords\n",
-    );
-    host.unit(
-        "registry.service",
-        "[Service]\nExecStart=/usr/bin/docker-registry serve /etc/registry.yml\n",
-    );
-    host.run("systemctl start registry");
-    trusts_registry(host);
-    host.until("curl --silent --output /dev/null http://hub:5000/v2/");
-    host.run("podman login --username fluke --password s3cret hub:5000");
-    host.run(&format!("podman push --quiet localhost/web:{tag} hub:5000/web:{tag}"));
-}
-
-/// It speaks no TLS here.
-fn trusts_registry(host: &Host) {
-    host.write(
-        "/etc/containers/registries.conf.d/hub.conf",
-        "[[registry]]\nlocation = \"hub:5000\"\ninsecure = true\n",
-    );
+/// How often it is on record that `web` could not be put right.
+fn failures(bed: &Bed) -> usize {
+    let ended = bed.events_of("app-1", EventKind::ApplyFinished);
+    ended.iter().filter(|event| event.outcome == Some(Outcome::Failure)).count()
 }
 
 #[test]
@@ -46,7 +25,7 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
     is_registry(&hub, "1");
     let more = "containers {\n    keep_images = \"1s\"\n  }".into();
     let app = app.joins_as(&Join { labels: "role=app".into(), more, ..Join::default() });
-    trusts_registry(&app);
+    trusts_registry(&app, "hub");
     has_image(&app, "3");
     let web = |tag: &str| service("web", tag, "").replace("localhost/", "hub:5000/");
     bed.commit("web.fluke.hcl", &web("1"));
@@ -54,6 +33,7 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
         let described = described(bed);
         described.contains("unauthorized") || described.contains("authentication required")
     });
+    bed.until("it is on record", |bed| failures(bed) == 1);
     app.run("podman login --username fluke --password s3cret hub:5000");
     is_asked_for(&bed);
     let old = runs_one(&bed, &app, "web");
@@ -62,6 +42,7 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
     bed.commit("web.fluke.hcl", &web("2"));
     bed.until("the new image cannot be had", |bed| described(bed).contains("manifest unknown"));
     assert_eq!(running(&app, "web"), std::slice::from_ref(&old));
+    bed.until("that is on record, too", |bed| failures(bed) == 2);
     hub.run("podman push --quiet localhost/web:2 hub:5000/web:2");
     is_asked_for(&bed);
     bed.until("the new one runs alone", |_| {
@@ -70,6 +51,7 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
             && containers(&app, "web") == now
             && answer(&app, &format!("http://{}:3000", address(&app, &now[0]))) == "2"
     });
+    assert_eq!(failures(&bed), 2, "however often it was tried: {}", bed.account());
 
     // What was fetched for it goes with it; what somebody else has here stays, used or not.
     app.until("! podman image exists hub:5000/web:1");
@@ -97,7 +79,7 @@ fn an_image_is_the_same_by_its_digest_for_all_architectures_and_for_one() {
     let list: serde_json::Value = serde_json::from_str(&list).expect("a list of manifests");
     let one = list["manifests"][0]["digest"].as_str().expect("a digest").to_owned();
     let app = app.joins("role=app");
-    trusts_registry(&app);
+    trusts_registry(&app, "hub");
     app.run("podman login --username fluke --password s3cret hub:5000");
     let web = |image: &str| service("web", "1", "").replace("localhost/web:1", image);
     bed.commit("web.fluke.hcl", &web("hub:5000/web:all"));

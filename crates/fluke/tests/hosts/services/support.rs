@@ -23,6 +23,37 @@ pub fn has_image(host: &Host, tag: &str) {
     ));
 }
 
+/// `fluke`, with the password `s3cret`.
+const PASSWORDS: &str = "fluke:$2b$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK\n";
+
+/// A registry on the host that wants a password, and has the host's image `localhost/web:TAG`.
+pub fn is_registry(host: &Host, tag: &str) {
+    let at = format!("{}:5000", host.name());
+    host.write("/etc/registry.passwords", PASSWORDS);
+    host.write(
+        "/etc/registry.yml",
+        "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: /var/lib/registry\n\
+         http:\n  addr: 0.0.0.0:5000\nauth:\n  htpasswd:\n    realm: images\n    path: /etc/registry.passwords\n",
+    );
+    host.unit(
+        "registry.service",
+        "[Service]\nExecStart=/usr/bin/docker-registry serve /etc/registry.yml\n",
+    );
+    host.run("systemctl start registry");
+    trusts_registry(host, host.name());
+    host.until(&format!("curl --silent --output /dev/null http://{at}/v2/"));
+    host.run(&format!("podman login --username fluke --password s3cret {at}"));
+    host.run(&format!("podman push --quiet localhost/web:{tag} {at}/web:{tag}"));
+}
+
+/// It speaks no TLS here.
+pub fn trusts_registry(host: &Host, registry: &str) {
+    host.write(
+        "/etc/containers/registries.conf.d/registry.conf",
+        &format!("[[registry]]\nlocation = \"{registry}:5000\"\ninsecure = true\n"),
+    );
+}
+
 /// A service for hosts with the label `role=app`, with more lines.
 pub fn service(name: &str, tag: &str, more: &str) -> String {
     format!(
@@ -66,6 +97,16 @@ pub fn runs_one(bed: &Bed, host: &Host, service: &str) -> String {
 pub fn address(host: &Host, container: &str) -> String {
     let format = "'{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'";
     host.run(&format!("podman inspect --format {format} {container}"))
+}
+
+/// The addresses that a container on the host gets for a name.
+pub fn resolved(host: &Host, container: &str, name: &str) -> Vec<String> {
+    let gateway = address(host, container).rsplit_once('.').map(|(net, _)| format!("{net}.1"));
+    let gateway = gateway.unwrap_or_default();
+    let said = host.try_run(&format!("dig +short +tries=1 +time=1 @{gateway} {name}")).stdout;
+    let mut addresses: Vec<_> = said.lines().map(str::to_string).collect();
+    addresses.sort();
+    addresses
 }
 
 /// What a web server at an address answers to the host; nothing where it does not.

@@ -78,6 +78,11 @@ struct Stage {
 impl Stage {
     /// One on which nothing was written.
     fn new() -> Self {
+        Self::after(None)
+    }
+
+    /// One on which nothing is written any more.
+    fn after(before: Option<&Arc<Names>>) -> Self {
         let slate = Slate::default();
         let (out, mut said) = mpsc::channel(1);
         let records = Arc::<Mutex<Vec<String>>>::default();
@@ -94,7 +99,7 @@ impl Stage {
                 let _ = written.send(());
             }
         });
-        let part = Part::new("dns.records", slate.clone());
+        let part = Part::new("dns.records", slate.clone(), before);
         Self { slate, part, scribe: Scribe(out), records }
     }
 
@@ -133,6 +138,16 @@ async fn what_the_server_says_anew_is_no_drift_and_what_somebody_did_is() {
     stage.slate.state().written = None;
     assert_eq!(stage.settles(&table("db")).await, REPAIR);
     assert_eq!(stage.settles(&table("db")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_reboot_took_is_drift_and_what_was_said_since_is_not() {
+    let web = table("web");
+    let mut stage = Stage::after(Some(&web));
+    assert_eq!(stage.settles(&web).await, REPAIR);
+    assert_eq!(stage.settles(&web).await, [""; 0]);
+    let mut stage = Stage::after(Some(&web));
+    assert_eq!(stage.settles(&table("db")).await, [""; 0], "it is news");
 }
 
 #[tokio::test]
@@ -175,7 +190,7 @@ async fn what_is_given_up_in_the_middle_is_on_record() {
     stage.slate.state().written = None;
     stage.slate.state().hand = Some(Arc::default());
     assert_eq!(stage.settles(&web).await, ["watch: something else is written"]);
-    stage.part = Part::new("dns.records", stage.slate.clone());
+    stage.part = Part::new("dns.records", stage.slate.clone(), None);
     while stage.on_record() != ["failure"] {
         tokio::task::yield_now().await;
     }

@@ -1,0 +1,77 @@
+//! Images that are needed: whether they are here, on their way, or not to be had.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use fluke_model::message::{Fact, Subject};
+use fluke_model::verdict::{Outcome, Output};
+
+use super::Lane;
+use super::desired::Desired;
+use super::jobs::Pulled;
+use super::look::Seen;
+use super::saying::Note;
+use crate::services::plan::{Deployment, Image};
+use crate::services::sections::Account;
+
+impl Lane {
+    /// What is known of every image that is needed.
+    pub(super) fn images(&self, desired: &Desired, seen: &Seen) -> BTreeMap<String, Image> {
+        let each = |image: &String| {
+            if seen.present.contains(image) {
+                return Image::Present;
+            }
+            let failed = self.images.marks().get(image);
+            match (self.jobs.pull_note(image), failed) {
+                (Some(note), _) => Image::Coming(note.to_owned()),
+                (None, Some(setback)) => Image::Failed(setback.why.clone(), setback.until),
+                (None, None) => Image::Absent,
+            }
+        };
+        let images = desired.wanted.iter().map(|wanted| &wanted.spec.image);
+        images.map(|image| (image.clone(), each(image))).collect()
+    }
+
+    /// Takes note that an image came, or did not. What is tried again and again is told once.
+    pub(super) fn pulled(&mut self, pulled: Pulled) {
+        let image = pulled.image.clone();
+        match pulled.result.clone() {
+            Ok(id) => {
+                self.images.retain(|known| *known != image);
+                self.fetched.came(image, id);
+                self.folder.keep_fetched(&self.fetched);
+            }
+            Err(why) => {
+                let is_first = !self.images.marks().contains_key(&image);
+                self.images.gave_up(image, why, Instant::now());
+                self.untold.extend(is_first.then_some(pulled));
+            }
+        }
+    }
+
+    /// Tells of images that could not be fetched, under the name of everything that waits for them.
+    pub(super) async fn tell_of_images(&mut self, desired: &Desired, seen: &Seen) {
+        let is_there = |id| seen.containers.iter().any(|it| it.origin.deployment == Some(id));
+        for pulled in std::mem::take(&mut self.untold) {
+            let waits = |it: &&Deployment| it.spec.image == pulled.image && !is_there(it.id);
+            for wanted in desired.wanted.iter().filter(waits) {
+                for fact in facts(&pulled) {
+                    let service = Some(wanted.service.clone());
+                    let part = wanted.replica.part(&wanted.service);
+                    let Account { cause, held } = pulled.account.clone();
+                    let subject = Subject::Service { service, part };
+                    self.scribe.record(Note { cause, held, subject, fact }).await;
+                }
+            }
+        }
+    }
+}
+
+/// What is on record of an image that could not be fetched.
+fn facts(pulled: &Pulled) -> [Fact; 2] {
+    let reason = format!("its image is not on this host: {}", pulled.image);
+    let why = pulled.result.as_ref().err().cloned().unwrap_or_default();
+    let duration_ms = pulled.took.as_millis().try_into().unwrap_or(u64::MAX);
+    let (outcome, output) = (Outcome::Failure, Output::from_text(why));
+    [Fact::Began { reason }, Fact::Ended { outcome, duration_ms, output }]
+}
