@@ -144,7 +144,7 @@ fn is_same(one: &Event, other: &Event) -> bool {
     let key = |event: &Event| {
         (event.kind, event.time, event.task.clone(), event.step.clone(), event.outcome)
     };
-    one.task.is_some() && key(one) == key(other)
+    one.step.is_some() && key(one) == key(other)
 }
 
 /// What is left when a fault is over and everything stands still.
@@ -201,7 +201,7 @@ fn broken_account(account: &str) -> Vec<String> {
     broken
 }
 
-/// Whether beginnings and ends alternate, for each step.
+/// Whether beginnings and ends alternate, for each step and each part of services.
 fn broken_chronicle(chronicle: &Chronicle) -> Vec<String> {
     #[derive(Clone, Copy, PartialEq)]
     enum Step {
@@ -216,8 +216,12 @@ fn broken_chronicle(chronicle: &Chronicle) -> Vec<String> {
             steps.values_mut().for_each(|step| *step = Step::Unknown);
             continue;
         };
-        let (Some(task), Some(address)) = (&event.task, &event.step) else { continue };
-        let name = format!("{task}/{address}");
+        let Some(address) = &event.step else { continue };
+        let name = match &event.task {
+            Some(task) => format!("{task}/{address}"),
+            // Of services.
+            None => address.to_string(),
+        };
         let first = match chronicle.0.contains(&Line::Unread) {
             true => Step::Unknown,
             false => Step::Resting,
@@ -251,13 +255,15 @@ fn disagreement(account: &str, chronicle: &Chronicle) -> Vec<String> {
     }
     let lines = |word: &str| account.lines().filter(|line| line.starts_with(word)).count();
     let (begins, ends) = (lines("begin "), lines("end "));
-    let started = chronicle.count(|event| event.kind == EventKind::ApplyStarted);
-    let ended = |outcome| {
+    // Services keep no account.
+    let count = |kind, outcome| {
         let is = move |event: &Event| {
-            event.kind == EventKind::ApplyFinished && event.outcome == Some(outcome)
+            event.task.is_some() && event.kind == kind && event.outcome == outcome
         };
         chronicle.count(is)
     };
+    let started = count(EventKind::ApplyStarted, None);
+    let ended = |outcome| count(EventKind::ApplyFinished, Some(outcome));
     let (succeeded, interrupted) = (ended(Outcome::Success), ended(Outcome::Interrupted));
     let told = format!(
         "the host began {begins} and ended {ends}; told were {started} beginnings, {succeeded} \

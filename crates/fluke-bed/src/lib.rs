@@ -40,6 +40,7 @@ mod repository;
 mod server;
 pub mod site;
 pub mod swarm;
+mod tap;
 mod turns;
 
 pub use agent::Join;
@@ -49,3 +50,4 @@ pub use host::{Host, Told};
 pub use link::Link;
 pub use repository::Repository;
 pub use server::{Server, ServerOptions, TOKEN, Tls};
+pub use tap::{Moment, Tap};

@@ -434,7 +434,7 @@ impl Site {
 
     /// The process of a host's systemd. Believed only if it really is in that host's cgroup: a
     /// number left over from before must not lead into a stranger.
-    fn pid(&self, host: &str) -> Result<String, SiteError> {
+    pub(crate) fn pid(&self, host: &str) -> Result<String, SiteError> {
         self.number(host)?;
         let folder = self.host_folder(host);
         let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();

@@ -67,6 +67,20 @@ fn every_way_to_be_broken_is_seen() {
 }
 
 #[test]
+fn what_is_done_to_services_has_an_end_as_well() {
+    let of_service = |line: Line| {
+        let Line::Told(mut event) = line else { return line };
+        event.task = None;
+        event.step = Some(StepAddress::new("container", "web").expect("an address"));
+        Line::Told(event)
+    };
+    let well = [started(1), finished(2, Outcome::Interrupted)].map(of_service);
+    assert_eq!(of("", well.to_vec()), Vec::<String>::new());
+    assert!(!of("", well[..1].to_vec()).is_empty(), "no end");
+    assert!(!of("", well[1..].to_vec()).is_empty(), "no beginning");
+}
+
+#[test]
 fn what_a_server_took_to_its_grave_is_not_held_against_the_agent() {
     let account = "begin page 1 7\nend page 1 7\n";
     assert_eq!(of(account, vec![started(1), Line::Unread]), Vec::<String>::new());

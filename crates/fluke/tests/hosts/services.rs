@@ -4,6 +4,7 @@ mod changing;
 mod containers;
 mod drifting;
 mod fetching;
+mod killing;
 mod leaving;
 mod placing;
 mod reaching;
