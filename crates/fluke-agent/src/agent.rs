@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluke_model::id::{AgentName, Hash256, SessionId, StepAddress, TaskName};
+use fluke_model::id::{AgentName, Hash256, InstructionId, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::message::{
     Checked, Fact, Hello, NodeType, RecordId, Scope, Subject, ToAgent, ToServer,

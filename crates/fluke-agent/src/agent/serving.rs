@@ -74,7 +74,10 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             ToAgent::Subnet(claim) => lane.inbox.grant(claim),
             ToAgent::Released(deployments) => lane.inbox.release(deployments),
             ToAgent::Settle { instruction, service, trigger } => {
-                lane.inbox.settle(Settle { instruction, service, trigger });
+                let is_taken = lane.inbox.settle(Settle { instruction, service, trigger });
+                if !is_taken {
+                    self.refuse_to_settle(instruction, "too many reconciles wait on this host");
+                }
             }
             _ => {}
         }
@@ -83,10 +86,13 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     /// Nobody shall wait for what nobody does.
     fn answer_for_lane(&mut self, message: ToAgent) {
         if let ToAgent::Settle { instruction, .. } = message {
-            let problem = Some("this agent does not look after services".to_owned());
-            let settled = ToServer::Settled { instruction, problem };
-            self.outbox.push_back(Out::Message(Box::new(settled)));
+            self.refuse_to_settle(instruction, "this agent does not look after services");
         }
+    }
+
+    fn refuse_to_settle(&mut self, instruction: InstructionId, why: &str) {
+        let settled = ToServer::Settled { instruction, problem: Some(why.to_owned()) };
+        self.outbox.push_back(Out::Message(Box::new(settled)));
     }
 
     pub(super) fn heard_lane(&mut self, said: FromLane) {

@@ -15,6 +15,8 @@ use crate::state::Held;
 
 /// More than any host has; what is said beyond it is said again.
 const MOST_RELEASED: usize = 10_000;
+/// More than any server asks for at once.
+const MOST_ASKED: usize = 256;
 
 /// Somebody asked for services to be put right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +73,8 @@ pub struct Word {
     pub session: Option<SessionId>,
     /// Deployments that nothing leads to any more; those that were not taken yet.
     pub released: BTreeSet<DeploymentId>,
-    /// What was asked for and not taken yet.
-    pub settle: Option<Settle>,
+    /// What was asked for and not taken yet, in the order of asking.
+    pub settles: Vec<Settle>,
     /// Whether nothing new is to be begun.
     pub is_ending: bool,
     /// Whether it was taken as it is.
@@ -134,16 +136,22 @@ impl Inbox {
         });
     }
 
-    /// Somebody asked.
-    pub fn settle(&self, settle: Settle) {
-        self.tell(|word| word.settle = Some(settle));
+    /// Somebody asked; false if too many wait already, and this one is not taken.
+    pub fn settle(&self, settle: Settle) -> bool {
+        self.tell(|word| {
+            let room = word.settles.len() < MOST_ASKED;
+            if room {
+                word.settles.push(settle);
+            }
+            room
+        })
     }
 
     /// A session began, or ended.
     pub fn session(&self, session: Option<SessionId>) {
         self.tell(|word| {
             word.session = session;
-            word.settle = None;
+            word.settles.clear();
         });
     }
 
@@ -162,7 +170,7 @@ impl Inbox {
         let mut word = self.word();
         let taken = word.clone();
         word.released.clear();
-        word.settle = None;
+        word.settles.clear();
         word.is_read = true;
         taken
     }
@@ -213,5 +221,37 @@ where
             tracing::debug!(%error, "asking for the whole table");
             true
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(number: u64) -> Settle {
+        let instruction = InstructionId { session: SessionId(1), number };
+        Settle { instruction, service: None, trigger: Trigger::Manual { by: "ann".into() } }
+    }
+
+    fn taken(inbox: &Inbox) -> Vec<u64> {
+        inbox.take().settles.iter().map(|settle| settle.instruction.number).collect()
+    }
+
+    #[test]
+    fn nobody_who_asks_is_forgotten_for_whoever_asks_next() {
+        let inbox = Inbox::default();
+        assert!(inbox.settle(asks(1)) && inbox.settle(asks(2)));
+        assert_eq!(taken(&inbox), [1, 2]);
+        assert_eq!(taken(&inbox), [0; 0], "each is taken once");
+        assert!(inbox.settle(asks(3)));
+        inbox.session(Some(SessionId(2)));
+        assert_eq!(taken(&inbox), [0; 0], "whoever asked in another session waits no more");
+    }
+
+    #[test]
+    fn who_is_too_many_is_told_so() {
+        let inbox = Inbox::default();
+        let count = (0..2 * MOST_ASKED as u64).filter(|number| inbox.settle(asks(*number))).count();
+        assert_eq!((count, taken(&inbox).len()), (MOST_ASKED, MOST_ASKED));
     }
 }

@@ -6,6 +6,7 @@
 //! alone.
 
 mod arrival;
+mod asking;
 mod dark;
 mod desired;
 mod doing;
@@ -39,15 +40,16 @@ use super::addresses::Addresses;
 use super::bridge::Interfaces;
 use super::ceiling::Ceiling;
 use super::fetched::Fetched;
-use super::inbox::{Inbox, Settle, Tables};
+use super::inbox::{Inbox, Tables};
 use super::kept::Folder;
-use super::plan::Ending;
+use super::plan::{Ending, Plan};
 use super::podman::Podman;
 use super::sections::{Account, Sections};
 use super::setback::Setbacks;
 use super::{Clock, ServicesConfig};
 use crate::host::environment::Environment;
 use arrival::{Arrival, Sighting};
+use asking::Settling;
 use desired::Desired;
 use doors::Doors;
 use hearing::News;
@@ -104,7 +106,8 @@ pub struct Lane {
 
     desired: Option<Arc<Desired>>,
     session: Option<SessionId>,
-    settling: Option<Settling>,
+    /// In the order of asking.
+    settling: Vec<Settling>,
     claim: Option<Claim>,
     addresses: Addresses,
     fetched: Fetched,
@@ -149,12 +152,6 @@ pub struct Lane {
     volumes: Option<Volumes>,
     looked: Option<Instant>,
     look_at: Option<Instant>,
-}
-
-/// Something that somebody waits for.
-struct Settling {
-    settle: Settle,
-    until: Instant,
 }
 
 /// Why the lane looks around.
@@ -206,7 +203,7 @@ impl Lane {
             refused: BTreeSet::new(),
             desired: None,
             session: None,
-            settling: None,
+            settling: Vec::new(),
             deployments: Setbacks::default(),
             containers: Setbacks::default(),
             images: Setbacks::default(),
@@ -263,7 +260,7 @@ impl Lane {
             // A proxy leads where it led before, whether or not its host knows what it should be.
             self.look_after_sections(cause).await;
             self.looked = self.is_concerned().then(Instant::now);
-            self.answer_with(Some("this host was not told yet what it should be".into())).await;
+            self.answer_all("this host was not told yet what it should be").await;
             return idle;
         };
         let is_known = !desired.wanted.is_empty() || self.has_containers;
@@ -278,7 +275,7 @@ impl Lane {
             }
             // Something may be found once there is one.
             self.expect_podman();
-            return self.stay_quiet(idle).await;
+            return self.stay_quiet(idle, &desired).await;
         }
         let idle = self.work_through(idle, desired, cause).await;
         self.keep_tables().await;
@@ -342,12 +339,12 @@ impl Lane {
     }
 
     /// Says once that nothing is here, if somebody may think otherwise.
-    async fn stay_quiet(&mut self, idle: Idle) -> Idle {
+    async fn stay_quiet(&mut self, idle: Idle, desired: &Desired) -> Idle {
         self.reports.clear();
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }
-        self.answer_with(None).await;
+        self.answer_who_asked(&Plan::default(), desired).await;
         idle
     }
 
@@ -357,7 +354,7 @@ impl Lane {
             self.ask_around();
             let safety = self.looked.map(|looked| looked + SAFETY);
             let retry = self.sections.as_ref().and_then(Sections::look_at);
-            let settle = self.settling.as_ref().map(|settling| settling.until);
+            let settle = self.settling.iter().map(|settling| settling.until).min();
             let due = [self.look_at, retry, settle].into_iter().flatten().min();
             let ask = [self.rounds.next(), self.doors.next()].into_iter().flatten().min();
             let Self { inbox, jobs, watch, arrival, lives, sections, .. } = self;
@@ -436,13 +433,14 @@ impl Lane {
             return;
         }
         let subnet = self.subnet();
+        let account = account.map(|account| self.account_of(None, account));
         let Self { sections, config, node_type, folder, scribe, ceiling, before, .. } = self;
         let open = || {
             let before = std::mem::take(before);
             Sections::open(config, *node_type, ceiling, folder, subnet, &before)
         };
         let sections = sections.get_or_insert_with(open);
-        sections.settle(&self.inbox.tables(), account, scribe).await;
+        sections.settle(&self.inbox.tables(), account.as_ref(), scribe).await;
     }
 
     /// Keeps what was heard of others, on a thread that may wait for the disk: this one also says

@@ -154,8 +154,8 @@ pub enum Asked {
     Nobody,
     /// For everything.
     ForAll,
-    /// For one service.
-    For(ServiceName),
+    /// For these services.
+    For(BTreeSet<ServiceName>),
 }
 
 impl Asked {
@@ -164,7 +164,7 @@ impl Asked {
         match self {
             Self::Nobody => false,
             Self::ForAll => true,
-            Self::For(name) => name == service,
+            Self::For(names) => names.contains(service),
         }
     }
 }
@@ -306,6 +306,17 @@ impl Change {
         }
     }
 
+    /// Of which service it is; none of what services share, and of what nobody knows.
+    pub fn service(&self) -> Option<&ServiceName> {
+        match self {
+            Self::MakeNetwork { .. } => None,
+            Self::Remove { origin, .. }
+            | Self::Stop { origin, .. }
+            | Self::Start { origin, .. } => origin.service.as_ref(),
+            Self::Deploy { deployment, .. } => Some(&deployment.service),
+        }
+    }
+
     /// What it is done to, if that is there: a container, or [`THE_NETWORK`].
     pub fn object(&self) -> Option<&str> {
         match self {
@@ -319,7 +330,7 @@ impl Change {
 }
 
 /// What is to be done, and what is to be said.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In order; after the first one, look again.
     pub changes: Vec<Change>,
@@ -335,13 +346,7 @@ pub struct Plan {
 
 /// Decides.
 pub fn plan(situation: &Situation<'_>) -> Plan {
-    let mut plan = Plan {
-        changes: Vec::new(),
-        fetch: BTreeSet::new(),
-        reports: Vec::new(),
-        look_at: None,
-        network_problem: None,
-    };
+    let mut plan = Plan::default();
     for place in Place::all(situation) {
         place.plan(situation, &mut plan);
     }

@@ -92,6 +92,12 @@ impl<K: Ord + Clone> Setbacks<K> {
         }
     }
 
+    /// Tries this one at once.
+    pub fn forget(&mut self, of: &K) {
+        self.marks.remove(of);
+        self.streaks.remove(of);
+    }
+
     /// Tries everything at once.
     pub fn forget_all(&mut self) {
         self.marks.clear();

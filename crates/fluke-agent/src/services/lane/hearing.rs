@@ -8,11 +8,10 @@ use fluke_model::policy::Trigger;
 
 use super::desired::Desired;
 use super::saying::Said;
-use super::state::{Cause, LIMIT};
-use super::{Lane, Settling, Wake};
+use super::state::Cause;
+use super::{Lane, Wake};
 use crate::services::addresses;
 use crate::services::inbox::Word;
-use crate::services::plan::Asked;
 use crate::services::sections::Sections;
 use crate::state::Held;
 
@@ -33,7 +32,7 @@ impl Lane {
     /// Takes what it was told.
     pub(super) fn hear(&mut self) -> News {
         let now = Instant::now();
-        let Word { held, tables: _, subnet, session, released, settle, .. } = self.inbox.take();
+        let Word { held, tables: _, subnet, session, released, settles, .. } = self.inbox.take();
         let mut news = News::Tables;
         if !released.is_empty() {
             news = News::Word;
@@ -45,16 +44,15 @@ impl Lane {
             news = News::Word;
             self.take_subnet(claim);
         }
-        if let Some(settle) = settle {
+        for settle in settles {
             news = News::Word;
-            self.forgive();
-            self.settling = Some(Settling { settle, until: now + LIMIT });
+            self.take_up(settle, now);
         }
         if self.session != session {
             news = News::Session;
             self.session = session;
             self.said = Said::default();
-            self.settling.take_if(|it| Some(it.settle.instruction.session) != session);
+            self.settling.retain(|it| Some(it.settle.instruction.session) == session);
         }
         if let Some(held) = held.filter(|held| !self.holds(held)) {
             news = News::Snapshot;
@@ -71,8 +69,13 @@ impl Lane {
     /// A new snapshot and somebody who asks try at once what failed before.
     pub(super) fn forgive(&mut self) {
         self.deployments.forget_all();
-        self.containers.forget_all();
         self.images.forget_all();
+        self.forgive_what_is_shared();
+    }
+
+    /// What is in the way of all services is in the way of each.
+    pub(super) fn forgive_what_is_shared(&mut self) {
+        self.containers.forget_all();
         self.reach.forget_all();
         self.refused.clear();
         self.sections.iter_mut().for_each(Sections::forgive);
@@ -100,11 +103,8 @@ impl Lane {
         }
     }
 
+    /// Why something is done that nobody asked for.
     pub(super) fn cause(&self, wake: Wake, news: News) -> Cause {
-        if let Some(Settling { settle, .. }) = &self.settling {
-            let (instruction, trigger) = (Some(settle.instruction), settle.trigger.clone());
-            return Cause { instruction, trigger };
-        }
         let trigger = match (wake, news) {
             _ if self.session.is_none() => Trigger::Offline,
             (_, News::Snapshot) => Trigger::Commit,
@@ -117,13 +117,5 @@ impl Lane {
             (Wake::Told | Wake::Job | Wake::Due, _) => Trigger::Retry,
         };
         Cause { instruction: None, trigger }
-    }
-
-    pub(super) fn asked(&self) -> Asked {
-        match self.settling.as_ref().map(|settling| settling.settle.service.clone()) {
-            None => Asked::Nobody,
-            Some(None) => Asked::ForAll,
-            Some(Some(service)) => Asked::For(service),
-        }
     }
 }

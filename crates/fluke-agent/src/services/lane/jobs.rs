@@ -121,23 +121,16 @@ impl Jobs {
         self.stopping.contains(container)
     }
 
-    /// Has images fetched, as many as may be; who waits is asked for again.
-    pub fn fetch(&mut self, images: &BTreeSet<String>, account: &Account) {
-        for image in images {
-            if self.pulls.len() >= MOST_PULLS {
-                return;
-            }
-            if !self.pulls.contains_key(image) {
-                let note = format!("{image} is being fetched");
-                let task = self.running.spawn(pulled(
-                    self.podman.clone(),
-                    image.clone(),
-                    self.notes_out.clone(),
-                    account.clone(),
-                ));
-                self.pulls.insert(image.clone(), Pulling { note, task });
-            }
+    /// Has an image fetched, if it is not yet, and no more are than may be; who waits is asked for
+    /// again.
+    pub fn fetch(&mut self, image: &str, account: Account) {
+        if self.pulls.len() >= MOST_PULLS || self.pulls.contains_key(image) {
+            return;
         }
+        let note = format!("{image} is being fetched");
+        let (podman, notes) = (self.podman.clone(), self.notes_out.clone());
+        let task = self.running.spawn(pulled(podman, image.to_owned(), notes, account));
+        self.pulls.insert(image.to_owned(), Pulling { note, task });
     }
 
     /// Gives up on images that nobody wants any more.

@@ -1,6 +1,6 @@
 //! Images that are needed: whether they are here, on their way, or not to be had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use fluke_model::message::{Fact, Subject};
@@ -30,6 +30,20 @@ impl Lane {
         };
         let images = desired.wanted.iter().map(|wanted| &wanted.spec.image);
         images.map(|image| (image.clone(), each(image))).collect()
+    }
+
+    /// Has images fetched, each for the first who asked for something that needs it.
+    pub(super) fn fetch(&mut self, desired: &Desired, images: &BTreeSet<String>, begun: &Account) {
+        let asked = self.asked();
+        for image in images {
+            let is_asked_for =
+                |it: &&Deployment| it.spec.image == *image && asked.covers(&it.service);
+            let account = match desired.wanted.iter().find(is_asked_for) {
+                Some(it) => self.account_of(Some(&it.service), begun),
+                None => begun.clone(),
+            };
+            self.jobs.fetch(image, account);
+        }
     }
 
     /// Takes note that an image came, or did not. What is tried again and again is told once.

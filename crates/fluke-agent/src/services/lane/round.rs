@@ -29,6 +29,8 @@ struct Made {
     /// What it was made to.
     container: Option<String>,
     began: Instant,
+    /// Why, and under which snapshot.
+    account: Account,
 }
 
 impl Lane {
@@ -45,7 +47,7 @@ impl Lane {
         let leaving = loop {
             self.catch_up();
             let seen = self.look(&desired, &account).await;
-            self.verify(made.take(), seen.as_ref(), &account).await;
+            self.verify(made.take(), seen.as_ref()).await;
             let plan = match seen {
                 Ok(seen) => {
                     self.tell_of_images(&desired, &seen).await;
@@ -54,7 +56,7 @@ impl Lane {
                 Err(error) => {
                     self.in_the_dark(&desired, &error);
                     self.say_how_containers_are().await;
-                    self.answer_with(Some(told(&error))).await;
+                    self.answer_all(&told(&error)).await;
                     break processing.give_up();
                 }
             };
@@ -63,7 +65,9 @@ impl Lane {
             self.settle_sections(Some(&account)).await;
             // Before anything serves here, others know how this host is reached.
             self.say_how_sections_are().await;
-            self.answer_who_asked(&plan).await;
+            if self.answer_who_asked(&plan, &desired).await {
+                continue;
+            }
             match processing.next(self.allowed(plan.changes), Instant::now()) {
                 Next::Home(leaving) => break leaving,
                 Next::Change(change, rest) => {
@@ -140,7 +144,7 @@ impl Lane {
         self.take_note(desired, &seen, now);
         let images = self.images(desired, &seen);
         let plan = self.plan(desired, &seen, &images);
-        self.jobs.fetch(&plan.fetch, account);
+        self.fetch(desired, &plan.fetch, account);
         self.look_at = plan.look_at;
         self.reports.clone_from(&plan.reports);
         if let Some(problem) = &plan.network_problem {
@@ -241,7 +245,7 @@ impl Lane {
         &mut self,
         change: Change,
         desired: &Arc<Desired>,
-        account: &Account,
+        begun: &Account,
     ) -> Option<Made> {
         if let Change::Stop { container, origin, why } = &change {
             self.jobs.stop(container);
@@ -249,18 +253,19 @@ impl Lane {
             return None;
         }
         let began = Instant::now();
+        let account = self.account_of(change.service(), begun);
         let reason = doing::reason(&change);
         tracing::info!(reason, "changing");
-        self.record(&change, account, Fact::Began { reason }).await;
+        self.record(&change, &account, Fact::Began { reason }).await;
         let room = self.room(&change);
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
         let work = async move { doing::change(podman, &known, &wanted, room).await };
-        let done = self.meanwhile(account, work).await;
+        let done = self.meanwhile(begun, work).await;
         match done {
-            Ok(container) => Some(Made { change, container, began }),
+            Ok(container) => Some(Made { change, container, began, account }),
             Err(error) => {
                 self.learn_from(&error, &change);
-                self.failed(&change, &error, began, account).await;
+                self.failed(&change, &error, began, &account).await;
                 None
             }
         }
@@ -347,13 +352,8 @@ impl Lane {
     }
 
     /// Looks whether what was made is so.
-    async fn verify(
-        &mut self,
-        made: Option<Made>,
-        seen: Result<&Seen, &PodmanError>,
-        account: &Account,
-    ) {
-        let Some(Made { change, container, began }) = made else { return };
+    async fn verify(&mut self, made: Option<Made>, seen: Result<&Seen, &PodmanError>) {
+        let Some(Made { change, container, began, account }) = made else { return };
         let now = Instant::now();
         if let Change::Deploy { deployment, .. } = &change {
             self.deployments.done(deployment.id, now);
@@ -370,7 +370,7 @@ impl Lane {
         });
         let (outcome, text) = judge(&change, state, seen.err());
         let fact = ended(outcome, began, text);
-        self.record(&change, account, fact).await;
+        self.record(&change, &account, fact).await;
     }
 
     /// What did not become well is not tried again at once.

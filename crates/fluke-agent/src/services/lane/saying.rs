@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::id::ServiceName;
 use fluke_model::message::{Fact, MeshReport, NetworkReport, ServicesReport, Subject, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase};
 use fluke_model::verdict::Verdict;
 use fluke_model::volume::Volumes;
 use tokio::sync::{mpsc, oneshot};
 
+use super::desired::Desired;
 use super::state::Cause;
-use crate::services::plan::{Asked, Plan};
+use crate::services::plan::{Change, Plan};
 use crate::state::Held;
 
 /// Something that happened, but for when and under which number.
@@ -106,22 +108,61 @@ impl Said {
     }
 }
 
-/// How what somebody asked for ended; none while it goes on.
-pub fn settled(plan: &Plan, asked: &Asked) -> Option<Option<String>> {
-    let mut covered = plan.reports.iter().filter(|it| asked.covers(&it.service));
-    let is_refused = |it: &DeploymentReport| matches!(it.verdict, Verdict::Error { .. });
-    let goes_on = |it: &&DeploymentReport| match it.phase {
+/// How what somebody asked for, of one service or of all, ended; none while it goes on.
+pub fn settled(
+    plan: &Plan,
+    only: Option<&ServiceName>,
+    desired: &Desired,
+) -> Option<Option<String>> {
+    if let Some(why) = only.and_then(|name| is_not_here(name, desired)) {
+        return Some(Some(why));
+    }
+    let is_due = |change: &Change| change.service().is_none_or(|it| covers(only, it));
+    let covered = plan.reports.iter().filter(|it| covers(only, &it.service));
+    if plan.changes.iter().any(is_due) || covered.clone().any(goes_on) {
+        return None;
+    }
+    let mut failed: Vec<_> =
+        covered.filter(|it| it.phase == Phase::Failed || is_refused(it)).map(problem_of).collect();
+    // Replicas may have failed for the same reason.
+    failed.dedup();
+    Some((!failed.is_empty()).then(|| failed.join("\n")))
+}
+
+/// What is said to somebody who has waited for as long as anybody waits.
+pub fn unsettled(plan: &Plan, only: Option<&ServiceName>) -> String {
+    let mut covered = plan.reports.iter().filter(|it| covers(only, &it.service));
+    let what = covered.find(|it| goes_on(it)).map(problem_of);
+    let late = "it is not done after five minutes".to_owned();
+    what.map_or_else(|| late.clone(), |what| format!("{late}: {what}"))
+}
+
+fn covers(only: Option<&ServiceName>, service: &ServiceName) -> bool {
+    only.is_none_or(|only| only == service)
+}
+
+/// Why nothing of a service can be put right here.
+fn is_not_here(name: &ServiceName, desired: &Desired) -> Option<String> {
+    if desired.not_understood.contains(name) {
+        return Some(format!("{name}: this agent is too old for it"));
+    }
+    let is_wanted = desired.wanted.iter().any(|it| it.service == *name);
+    (!is_wanted).then(|| format!("{name}: nothing of it is to run on this host any more"))
+}
+
+fn goes_on(it: &DeploymentReport) -> bool {
+    match it.phase {
         _ if is_refused(it) => false,
         Phase::Pulling | Phase::Stopped | Phase::Starting => true,
         // It is missing because of something that may pass by itself, and soon.
         Phase::Missing => true,
         Phase::Running | Phase::Retiring | Phase::Failed => false,
-    };
-    if !plan.changes.is_empty() || covered.clone().any(|it| goes_on(&it)) {
-        return None;
     }
-    let failed = covered.find(|it| it.phase == Phase::Failed || is_refused(it));
-    Some(failed.map(problem_of))
+}
+
+/// Whether this host's own config refuses it, or nobody can tell how it is.
+fn is_refused(it: &DeploymentReport) -> bool {
+    matches!(it.verdict, Verdict::Error { .. })
 }
 
 /// What is wrong with a deployment, in words.
@@ -141,3 +182,6 @@ pub fn in_the_dark(known: &[DeploymentReport], plan: &Plan, why: &str) -> Vec<De
     let gone = known.iter().filter(|it| !plan.reports.iter().any(|new| new.id == it.id)).cloned();
     plan.reports.iter().map(each).chain(gone).collect()
 }
+
+#[cfg(test)]
+mod tests;

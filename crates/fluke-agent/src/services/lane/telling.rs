@@ -1,11 +1,8 @@
-//! What the lane tells the server: what is new, and whoever waits for something.
-
-use std::time::Instant;
+//! What the lane tells the server, of what is new.
 
 use fluke_model::message::{MeshReport, ToServer};
 
-use super::{Lane, Settling, saying};
-use crate::services::plan::Plan;
+use super::Lane;
 
 impl Lane {
     pub(super) async fn say_how_containers_are(&mut self) {
@@ -38,27 +35,5 @@ impl Lane {
         if let Some(network) = network {
             self.scribe.say(ToServer::Network(network)).await;
         }
-    }
-
-    /// Tells who asked, if somebody did, how it ended.
-    pub(super) async fn answer_with(&mut self, problem: Option<String>) {
-        if let Some(Settling { settle, .. }) = self.settling.take() {
-            let instruction = settle.instruction;
-            self.scribe.say(ToServer::Settled { instruction, problem }).await;
-        }
-    }
-
-    /// Tells who asked, once there is something to tell.
-    pub(super) async fn answer_who_asked(&mut self, plan: &Plan) {
-        let Some(settling) = &self.settling else { return };
-        let is_over = settling.until <= Instant::now();
-        let late = || Some("it is not done after five minutes; it goes on".to_owned());
-        let answer = saying::settled(plan, &self.asked());
-        let problem = match answer {
-            Some(problem) => problem.or(plan.network_problem.clone()),
-            None if is_over => late(),
-            None => return,
-        };
-        self.answer_with(problem).await;
     }
 }

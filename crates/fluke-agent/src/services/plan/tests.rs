@@ -421,9 +421,9 @@ fn what_a_policy_leaves_to_a_human_waits_for_one() {
     let plan = host.plan();
     assert!(plan.changes.is_empty());
     assert_eq!(host.drift(), ["its container is missing"]);
-    host.asked = Asked::For(service("db"));
+    host.asked = Asked::For([service("db")].into());
     assert_eq!(host.changes(), [""; 0]);
-    host.asked = Asked::For(service("web"));
+    host.asked = Asked::For([service("web")].into());
     assert_eq!(host.changes(), ["deploy web:1"]);
 }
 

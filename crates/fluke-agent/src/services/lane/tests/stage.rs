@@ -95,6 +95,8 @@ pub struct Stage {
     pub volumes: Option<Volumes>,
     network: Option<NetworkReport>,
     records: Vec<(String, Fact)>,
+    /// For what each of them was done, if somebody asked.
+    instructions: Vec<(String, Option<InstructionId>)>,
     settled: Vec<(InstructionId, Option<String>)>,
     heard: usize,
 }
@@ -140,6 +142,7 @@ impl Stage {
             volumes: None,
             network: None,
             records: Vec::new(),
+            instructions: Vec::new(),
             settled: Vec::new(),
             heard: 0,
         }
@@ -354,6 +357,14 @@ impl Stage {
         self.facts(part).into_iter().filter_map(outcome).collect()
     }
 
+    /// For what something was done to a part, each once.
+    pub fn done_for(&self, part: &str) -> Vec<Option<InstructionId>> {
+        let of_part = self.instructions.iter().filter(|(of, _)| of == part);
+        let mut done_for: Vec<_> = of_part.map(|(_, instruction)| *instruction).collect();
+        done_for.dedup();
+        done_for
+    }
+
     pub fn settled(&self, instruction: InstructionId) -> bool {
         self.settled.iter().any(|(of, problem)| *of == instruction && problem.is_none())
     }
@@ -454,6 +465,7 @@ impl Stage {
         match said {
             FromLane::Record(note, written) => {
                 let (_, _, part) = note.subject.names();
+                self.instructions.push((part.to_string(), note.cause.instruction));
                 self.records.push((part.to_string(), note.fact));
                 let _ = written.send(());
             }
