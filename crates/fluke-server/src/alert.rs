@@ -135,7 +135,7 @@ impl Alert {
                     RemediationStatus::PendingManual => {
                         let scope = match &self.of {
                             Owner::Task(task) => format!("task {task}"),
-                            Owner::Service(_) => format!("agent {agent}"),
+                            Owner::Service(service) => format!("service {service}"),
                         };
                         format!("it waits for `fluke reconcile {scope}`")
                     }

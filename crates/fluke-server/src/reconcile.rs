@@ -17,6 +17,7 @@ mod board;
 mod cycle;
 mod deciding;
 mod notice;
+mod request;
 mod services;
 mod standing;
 mod view;
@@ -25,9 +26,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId, TaskName};
+use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId};
 use fluke_model::message::{Hello, Record, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
@@ -35,15 +35,12 @@ use fluke_model::time::Timestamp;
 
 use crate::alert::{Alert, Owner};
 use board::{Board, StepState};
+use request::ended;
 
 pub use approval::Approval;
+pub use request::{Progress, Request, What};
 pub use services::status_of;
 pub use view::Census;
-
-/// How many manual reconciles may wait for one agent.
-const MAX_REQUESTS: usize = 64;
-/// How many steps are named to somebody who asked and did not get what they wanted.
-const NAMED_WRONG: usize = 20;
 
 /// A reading of both clocks: one to measure by, one to show.
 #[derive(Debug, Clone, Copy)]
@@ -93,19 +90,6 @@ pub enum Input {
     },
 }
 
-/// A manual reconcile, as far as one agent is concerned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Which one.
-    pub id: String,
-    /// Who asked.
-    pub by: String,
-    /// Only this task.
-    pub task: Option<TaskName>,
-    /// Only what whoever asked saw of that task, if they said what they saw.
-    pub approved: Option<Approval>,
-}
-
 /// Something to be done.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
@@ -121,22 +105,6 @@ pub enum Effect {
         id: String,
         /// What is new.
         progress: Progress,
-    },
-}
-
-/// How far a manual reconcile has come on this agent.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
-    /// Checks run.
-    Checking,
-    /// Steps are being applied.
-    Applying,
-    /// A step began or ended.
-    Step(ReconcileStep),
-    /// It is over.
-    Ended {
-        /// Set where something is not as it should be.
-        error: Option<String>,
     },
 }
 
@@ -265,15 +233,6 @@ impl Machine {
     /// How long nothing was heard of the agent.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.instant.saturating_duration_since(self.heard)
-    }
-
-    /// Takes a manual reconcile, which the next step begins or queues; false if too many wait.
-    pub fn ask(&mut self, request: Request) -> bool {
-        let room = self.waiting.requests.len() < MAX_REQUESTS;
-        if room {
-            self.waiting.requests.push_back(request);
-        }
-        room
     }
 
     /// When to wake it with [`Input::Wake`]; none while it waits for the agent.
@@ -489,28 +448,6 @@ impl Machine {
         }
     }
 
-    /// Tells whoever asked how it ended: well only if everything in scope is as it should be.
-    fn end_request(&mut self, request: Option<Request>, effects: &mut Vec<Effect>) {
-        let (Some(request), Some(board)) = (request, &self.board) else { return };
-        let in_scope = |task: &TaskName| request.task.as_ref().is_none_or(|only| only == task);
-        let mut wrong: Vec<String> = board
-            .snapshot
-            .steps()
-            .filter(|(_, task, _)| in_scope(&task.name))
-            .filter_map(|(index, task, step)| {
-                let state = &board.steps[index.0 as usize];
-                let reason = state.reason()?;
-                Some(format!("{}/{}: {reason}", task.name, step.address))
-            })
-            .collect();
-        if let Some(more @ 1..) = wrong.len().checked_sub(NAMED_WRONG) {
-            wrong.truncate(NAMED_WRONG);
-            wrong.push(format!("and {more} more; `fluke get drift` lists all"));
-        }
-        let wrong = (!wrong.is_empty()).then(|| wrong.join("\n"));
-        self.end_with_services(request, wrong, effects);
-    }
-
     fn event(&self, kind: EventKind, now: Now) -> Event {
         let commit = self.board.as_ref().map(|board| board.commit.clone());
         Event { agent: Some(self.name.clone()), commit, ..Event::new(kind, now.wall) }
@@ -551,14 +488,6 @@ fn tasks_in(snapshot: &Snapshot, scope: &Scope) -> BTreeSet<usize> {
             steps.iter().filter_map(|index| snapshot.step(*index)).map(|(task, _)| task).collect()
         }
     }
-}
-
-fn progress(request: &Request, progress: Progress) -> Effect {
-    Effect::Progress { id: request.id.clone(), progress }
-}
-
-fn ended(request: Request, error: Option<String>) -> Effect {
-    Effect::Progress { id: request.id, progress: Progress::Ended { error } }
 }
 
 #[cfg(test)]

@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluke_model::api::{
     InvalidRequest, ReconcileAccepted, ReconcileAgent, ReconcileProgress, ReconcileRequest,
-    ReconcileState, ReconcileTarget, SeenDrift,
+    ReconcileScope, ReconcileState, ReconcileTarget, SeenDrift,
 };
 use fluke_model::event::{Event, EventKind};
-use fluke_model::id::{AgentName, Hash256, StepAddress, TaskName};
+use fluke_model::id::{AgentName, Hash256, ServiceName, StepAddress, TaskName};
 use fluke_model::time::Timestamp;
 
 use crate::changes::{Change, Changes};
 use crate::events::EventSink;
-use crate::reconcile::{Approval, Progress, Request};
+use crate::reconcile::{Progress, Request, What};
 use crate::registry::{OrderError, Registry};
+use crate::source::Desired;
 use known::Known;
 
 /// How many are remembered; the oldest finished ones go first.
@@ -49,11 +50,26 @@ pub enum StartError {
     /// The commit in force has no such task.
     #[error("no task `{0}` is in the commit in force; `fluke get tasks` lists those that are")]
     UnknownTask(String),
+    /// The commit in force has no such service.
+    #[error(
+        "no service `{0}` is in the commit in force; `fluke get services` lists those that are"
+    )]
+    UnknownService(String),
     /// The task is not for that agent.
     #[error("the task `{task}` is not for the agent `{agent}`: its selector does not match")]
     NotForAgent {
         /// Which task.
         task: TaskName,
+        /// Which agent.
+        agent: AgentName,
+    },
+    /// Nothing of the service is for that agent.
+    #[error(
+        "nothing of the service `{service}` should run on `{agent}`; `fluke describe service {service}` tells where it should"
+    )]
+    NotOnAgent {
+        /// Which service.
+        service: ServiceName,
         /// Which agent.
         agent: AgentName,
     },
@@ -82,14 +98,21 @@ pub enum StartError {
 }
 
 /// Whom a reconcile concerns, and what of them.
-#[derive(Default)]
 struct Concerned {
     agents: Vec<AgentName>,
-    task: Option<TaskName>,
+    what: What,
     /// Where the request names one agent: that one.
     only: Option<AgentName>,
-    /// What may be applied, if only what was seen may.
-    approved: Option<Approval>,
+}
+
+impl Concerned {
+    fn all(agents: Vec<AgentName>, what: What) -> Self {
+        Self { agents, what, only: None }
+    }
+
+    fn one(agent: AgentName, what: What) -> Self {
+        Self { agents: vec![agent.clone()], what, only: Some(agent) }
+    }
 }
 
 impl Reconciles {
@@ -103,28 +126,27 @@ impl Reconciles {
         Self { registry, events, changes, counter: AtomicU64::new(1), known: Mutex::default() }
     }
 
-    /// Hands the request to every agent that it concerns, and answers at once. `is_task` tells
-    /// which tasks the commit in force has.
+    /// Hands the request to every agent that it concerns, and answers at once. `desired` is the
+    /// commit in force.
     pub fn start(
         &self,
         request: &ReconcileRequest,
         by: String,
-        is_task: impl Fn(&str) -> bool,
+        desired: Option<&Desired>,
         now: Timestamp,
     ) -> Result<ReconcileAccepted, StartError> {
-        let Concerned { agents, task, only, approved } = self.concerned(request, is_task)?;
+        let Concerned { agents, what, only } = self.concerned(request, desired)?;
         let id = format!("{:x}-{}", now.0, self.counter.fetch_add(1, Ordering::Relaxed));
-        let mut event = Event::new(EventKind::ReconcileRequested, now);
+        let mut event = about(&what, Event::new(EventKind::ReconcileRequested, now));
         event.by = Some(by.clone());
         event.trigger = Some("manual".into());
-        event.task = task.clone();
         event.agent = only.clone();
         self.events.record(event);
         let known = Known::new(ReconcileProgress {
             id: id.clone(),
             scope: request.scope,
             name: request.name.clone(),
-            agent: only.filter(|_| task.is_some()),
+            agent: only.filter(|_| what != What::Host),
             by: by.clone(),
             done: false,
             failed: false,
@@ -138,8 +160,7 @@ impl Reconciles {
         self.changes.tell(Change::Reconcile(id.clone()));
         let mut refused = Vec::new();
         for agent in agents {
-            let (task, approved) = (task.clone(), approved.clone());
-            let order = Request { id: id.clone(), by: by.clone(), task, approved };
+            let order = Request { id: id.clone(), by: by.clone(), what: what.clone() };
             if let Err(error) = self.registry.order(agent.as_str(), order) {
                 refused.push((agent, error));
             }
@@ -157,25 +178,36 @@ impl Reconciles {
     fn concerned(
         &self,
         request: &ReconcileRequest,
-        is_task: impl Fn(&str) -> bool,
+        desired: Option<&Desired>,
     ) -> Result<Concerned, StartError> {
-        let known_task = |name: &str| match TaskName::new(name) {
-            Ok(task) if is_task(name) => Ok(task),
-            _ => Err(StartError::UnknownTask(name.into())),
+        let model = desired.map(|desired| &desired.model);
+        let known_task = |name: &str| {
+            let task = model.and_then(|model| model.tasks.get_key_value(name));
+            task.map(|(name, _)| name.clone()).ok_or(StartError::UnknownTask(name.into()))
+        };
+        let known_service = |name: &str| {
+            let service = model.and_then(|model| model.services.get_key_value(name));
+            service.map(|(name, _)| name.clone()).ok_or(StartError::UnknownService(name.into()))
         };
         match request.target()? {
-            ReconcileTarget::All => {
-                Ok(Concerned { agents: self.registry.names(), ..Concerned::default() })
+            ReconcileTarget::All => Ok(Concerned::all(self.registry.names(), What::Host)),
+            ReconcileTarget::Agent(name) => Ok(Concerned::one(self.connected(name)?, What::Host)),
+            ReconcileTarget::Service(name) => {
+                let service = known_service(name)?;
+                let agents = self.registry.hosts_of(&service);
+                Ok(Concerned::all(agents, What::Service(service)))
             }
-            ReconcileTarget::Agent(name) => {
-                let agent = self.connected(name)?;
-                let (agents, only) = (vec![agent.clone()], Some(agent));
-                Ok(Concerned { agents, only, ..Concerned::default() })
+            ReconcileTarget::ServiceOn { service, agent } => {
+                let (service, agent) = (known_service(service)?, self.connected(agent)?);
+                match self.registry.has_service(&agent, &service) {
+                    true => Ok(Concerned::one(agent, What::Service(service))),
+                    false => Err(StartError::NotOnAgent { service, agent }),
+                }
             }
             ReconcileTarget::Task(name) => {
-                let task = known_task(name)?;
-                let agents = self.registry.task_status(&task).into_iter().map(|agent| agent.name);
-                Ok(Concerned { agents: agents.collect(), task: Some(task), ..Concerned::default() })
+                let name = known_task(name)?;
+                let agents = self.registry.task_status(&name).into_iter().map(|agent| agent.name);
+                Ok(Concerned::all(agents.collect(), What::Task { name, approved: None }))
             }
             ReconcileTarget::TaskOn { task, agent, seen } => {
                 let (task, agent) = (known_task(task)?, self.connected(agent)?);
@@ -190,8 +222,7 @@ impl Reconciles {
                     return Err(StartError::TaskChanged { task, agent });
                 }
                 let approved = seen.map(|_| approval);
-                let (agents, only) = (vec![agent.clone()], Some(agent));
-                Ok(Concerned { agents, task: Some(task), only, approved })
+                Ok(Concerned::one(agent, What::Task { name: task, approved }))
             }
         }
     }
@@ -299,6 +330,15 @@ fn refuse(known: &mut Known, agent: &AgentName, error: OrderError) -> bool {
     }
 }
 
+/// The event, with the task or the service that it is about.
+fn about(what: &What, event: Event) -> Event {
+    match what.clone() {
+        What::Host => event,
+        What::Task { name, .. } => Event { task: Some(name), ..event },
+        What::Service(name) => Event { service: Some(name), ..event },
+    }
+}
+
 fn finish_event(progress: &ReconcileProgress, now: Timestamp) -> Event {
     let mut counts = BTreeMap::new();
     for agent in &progress.agents {
@@ -311,6 +351,9 @@ fn finish_event(progress: &ReconcileProgress, now: Timestamp) -> Event {
     }
     let counts: Vec<String> = counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
     let mut event = Event::new(EventKind::ReconcileFinished, now);
+    if progress.scope == ReconcileScope::Service {
+        event.service = progress.name.as_deref().and_then(|name| ServiceName::new(name).ok());
+    }
     event.by = Some(progress.by.clone());
     event.trigger = Some("manual".into());
     event.duration_ms = Some(now.since(progress.started).as_millis() as u64);

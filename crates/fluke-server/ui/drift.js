@@ -59,7 +59,7 @@ function group(entries) {
     h("div", { class: "card-head" },
       h("h2", null, ownerLink(entries[0])), policyTag(policy),
       h("span", { class: "quiet" }, service && "service; ", `${count(hosts, "host")}; ${policyMeaning(policy)}`),
-      task && reconcileButton({ scope: "task", name: task }, { class: "", "aria-label": `Reconcile ${task} everywhere …` })),
+      (task || service) && reconcileButton({ scope: task ? "task" : "service", name }, { class: "", "aria-label": `Reconcile ${name} everywhere …` })),
     h("ul", { class: "plain-list" }, entries.slice(0, MOST_LISTED).map(line)),
     entries.length > MOST_LISTED && h("p", null, `and ${driftCount(entries.slice(MOST_LISTED))} more; `, ownerLink(entries[0])));
 }
@@ -73,6 +73,6 @@ function line(entry) {
 }
 
 function approval(entry) {
-  if (entry.service) return reconcileButton({ scope: "agent", name: entry.agent }, { "aria-label": `Reconcile ${entry.agent} …` });
+  if (entry.service) return reconcileButton({ scope: "service", name: entry.service, agent: entry.agent }, { "aria-label": `Reconcile ${entry.service} on ${entry.agent} …` });
   return reconcileButton({ scope: "task", name: entry.task, agent: entry.agent, isApproval: true }, { "aria-label": `Approve ${entry.task} on ${entry.agent} …` });
 }

@@ -1,10 +1,10 @@
-// Everything that happened, narrowed by agent, task and kind.
+// Everything that happened, narrowed by agent, task, service and kind.
 
 import { KINDS, kindName } from "./words.js";
 import { timeline } from "./timeline.js";
 import { h } from "./view.js";
 
-const FIELDS = ["agent", "task", "kind"];
+const FIELDS = ["agent", "task", "service", "kind"];
 
 export function eventsPage(go, _, redraw) {
   let search = null;
@@ -44,9 +44,9 @@ function form(filter, go) {
   const text = (field, label) => h("label", { class: "menu" }, h("span", null, label),
     h("input", { type: "search", value: filter[field], placeholder: "any", onchange: set(field), autocomplete: "off", spellcheck: "false" }));
   return h("section", { class: "toolbar narrowing", "aria-label": "Filter" },
-    text("agent", "Agent"), text("task", "Task"),
+    text("agent", "Agent"), text("task", "Task"), text("service", "Service"),
     h("label", { class: "menu" }, h("span", null, "Kind"),
       h("select", { value: filter.kind, onchange: set("kind") }, h("option", { value: "" }, "any"),
         KINDS.map((kind) => h("option", { key: kind, value: kind }, kindName(kind))))),
-    (filter.agent || filter.task || filter.kind) && h("a", { href: "/events" }, "Clear all filters"));
+    FIELDS.some((field) => filter[field]) && h("a", { href: "/events" }, "Clear all filters"));
 }

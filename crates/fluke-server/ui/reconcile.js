@@ -36,7 +36,7 @@ function concerned(asked) {
   const all = asked.agent ? store.drift.get(asked.agent) ?? []
     : asked.scope === "agent" ? store.drift.get(asked.name) ?? []
     : [...store.drift.values()].flat();
-  return asked.scope === "task" ? all.filter((entry) => entry.task === asked.name) : all;
+  return ["task", "service"].includes(asked.scope) ? all.filter((entry) => entry[asked.scope] === asked.name) : all;
 }
 
 const cliOf = (asked) => ["fluke reconcile", asked.scope, asked.name, asked.agent && `--agent ${asked.agent}`].filter(Boolean).join(" ");
@@ -109,6 +109,7 @@ function sentenceOf({ scope, agent, isApproval }) {
   if (isApproval) return "These steps are applied now, if they are still drifted for the reasons you see here:";
   if (scope === "all") return "Every connected host is checked; whatever drifted is applied, whatever its policy:";
   if (scope === "agent") return "All that this host is held to is checked, tasks and services; whatever drifted is applied, whatever its policy:";
+  if (scope === "service") return `${agent ? "This host looks" : "Every connected host that should run it looks"} at the service; whatever drifted of it is put right, whatever its policy:`;
   return `The task is checked on ${agent ? "this host" : "every connected host that it matches"}; whatever drifted is applied, whatever its policy:`;
 }
 
@@ -155,8 +156,8 @@ function agentProgress(agent) {
     h("div", null, h("strong", null, agentLink(agent.name, { onclick: closeDialog })), ` ${said}`,
       // Where a step failed, its own output says more.
       agent.error && !agent.steps.some((step) => step.outcome === "failure") && h("p", { class: "said" }, agent.error),
-      agent.steps.map((step) => h("div", { key: `${step.task} ${step.step}` },
-        h("p", null, step.task, " ", h("code", null, step.step), ` ${outcomeName(step.outcome)}`),
+      agent.steps.map((step) => h("div", { key: `${ownerName(step)} ${step.step}` },
+        h("p", null, ownerName(step), " ", h("code", null, step.step), ` ${outcomeName(step.outcome)}`),
         step.outcome && step.outcome !== "success" && step.output && output(step.output)))));
 }
 

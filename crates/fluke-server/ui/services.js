@@ -113,11 +113,13 @@ export function servicePage(go, name, redraw) {
 function draw(service, history) {
   const replicas = [...service.deployments].sort(byWeight);
   return [
-    h("header", { class: "headline" },
-      h("p", { class: "crumbs" }, h("a", { href: "/services" }, "Services")),
-      h("h1", null, statusIcon(service.status), service.name),
-      service.description && h("p", null, service.description),
-      h("p", { class: "under" }, h("strong", null, statusName(service.status)), h("span", { class: "quiet" }, sayCounts(service)))),
+    h("header", { class: "headline with-action" },
+      h("div", null,
+        h("p", { class: "crumbs" }, h("a", { href: "/services" }, "Services")),
+        h("h1", null, statusIcon(service.status), service.name),
+        service.description && h("p", null, service.description),
+        h("p", { class: "under" }, h("strong", null, statusName(service.status)), h("span", { class: "quiet" }, sayCounts(service)))),
+      reconcileButton({ scope: "service", name: service.name }, { "data-reconcile": true })),
     (service.waiting ?? []).map((why) => notice("drifted", why, h("p", null, h("a", { href: "/" }, "Which hosts there are"), ", with their labels"))),
     facts(
       ["Image", h("code", null, service.image)],
@@ -143,7 +145,7 @@ function replicaCard(service, it) {
       statusIcon(it.status), h("h3", null, agentLink(it.agent)),
       it.replica !== null && h("span", { class: "quiet" }, `replica ${it.replica}`),
       h("span", null, stands(it)),
-      waits && reconcileButton({ scope: "agent", name: it.agent }, { "aria-label": `Reconcile ${it.agent} …` })),
+      waits && reconcileButton({ scope: "service", name: service.name, agent: it.agent }, { "aria-label": `Reconcile ${service.name} on ${it.agent} …` })),
     it.note && h("p", { class: "reason" }, it.note),
     h("p", { class: "quiet small" }, h("code", null, it.image), it.digest && [" ", h("code", { title: it.digest }, it.digest.slice(0, 19))], it.address && [" · at ", h("code", null, it.address)]));
 }
@@ -179,7 +181,8 @@ export function servicesOf(agent) {
     h("h2", null, "Services"),
     broken.map((part) => trouble(`${PARTS[part.part] ?? part.part} is not as it should be`, part.problem)),
     h("ul", { class: "cards", "data-list": true }, [...services].sort(byWeight).map((service) => h("li", { key: service.name, class: `card is-${service.status}` },
-      h("div", { class: "card-head" }, statusIcon(service.status), h("h3", null, serviceLink(service.name, { "aria-label": `Service ${service.name}` })), policyTag(service.policy)),
+      h("div", { class: "card-head" }, statusIcon(service.status), h("h3", null, serviceLink(service.name, { "aria-label": `Service ${service.name}` })), policyTag(service.policy),
+        service.status !== "in_sync" && agent.connected && reconcileButton({ scope: "service", name: service.name, agent: agent.name }, { class: service.policy === "alert_only" ? "primary" : "", "aria-label": `Reconcile ${service.name} …` })),
       service.deployments.length === 0 && h("p", { class: "quiet" }, (agent.executors ?? []).includes("container") ? "Its agent has not spoken of it yet." : "This agent does not run containers."),
       h("ul", { class: "plain-list" }, [...service.deployments].sort(byWeight).map((it) => h("li", { key: `${it.replica} ${it.phase} ${it.image}` },
         statusIcon(it.status),

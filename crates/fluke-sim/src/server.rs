@@ -178,12 +178,11 @@ impl Server {
         self.tap.trace.note(What::Asked);
         let request = ReconcileRequest { scope, name, agent: None, seen: None, by: None };
         let desired = self.desired.borrow().clone();
-        let is_task = |name: &str| {
-            desired.as_ref().is_some_and(|desired| desired.model.tasks.contains_key(name))
-        };
         let now = self.clock.read().wall;
         // An agent or a task that is not there is refused, as it should be.
-        if let Ok(accepted) = self.reconciles.start(&request, "somebody".to_owned(), is_task, now) {
+        let accepted =
+            self.reconciles.start(&request, "somebody".to_owned(), desired.as_deref(), now);
+        if let Ok(accepted) = accepted {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(accepted.id);
         }
     }

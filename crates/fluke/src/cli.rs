@@ -118,7 +118,7 @@ pub enum Command {
   FLUKE_TOKEN=… fluke agent --url grpcs://fluke.example:7070 --label role=web"
     )]
     Agent(AgentArgs),
-    /// Show agents, drift, events, tasks or the source
+    /// Show agents, drift, events, tasks, services or the source
     #[command(after_help = "Examples:
   fluke get agents -w
   fluke get agents --status drifted --label role=web
@@ -129,7 +129,7 @@ pub enum Command {
         #[command(subcommand)]
         what: Get,
     },
-    /// Tell why an agent, a task or the source is as it is, and what to do about it
+    /// Tell why an agent, a task, a service or the source is as it is, and what to do about it
     #[command(after_help = "Examples:
   fluke describe agent web-01
   fluke describe task certs
@@ -143,6 +143,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   fluke events --since 1h
   fluke events -f
+  fluke events -f --service shop
   fluke events -f --agent web-01 --kind apply_finished -o json")]
     Events(FollowArgs),
     /// Watch the fleet on a live dashboard
@@ -157,6 +158,7 @@ pub enum Command {
   fluke reconcile all
   fluke reconcile agent web-01
   fluke reconcile task certs --agent web-01
+  fluke reconcile service shop
   fluke reconcile task certs --no-wait")]
     Reconcile(ReconcileArgs),
     /// Say that a host is gone for good, so that nothing waits for it any more

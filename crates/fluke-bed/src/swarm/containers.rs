@@ -2,8 +2,10 @@
 //! that has loaded whatever it was told. Pure.
 
 use fluke_model::directory::{Edit, Route, RouteKey, Routes, Table};
+use fluke_model::id::ServiceName;
 use fluke_model::message::{NetworkReport, Section, SectionReport, ServicesReport, ToServer};
-use fluke_model::service::DeploymentReport;
+use fluke_model::service::{DeploymentReport, Health, Phase};
+use fluke_model::verdict::Verdict;
 
 /// The containers of a host, and its proxy's routes.
 #[derive(Debug, Default)]
@@ -25,6 +27,26 @@ impl Containers {
     pub(super) fn are(&mut self, deployments: Vec<DeploymentReport>) -> Option<ToServer> {
         self.deployments = Some(deployments);
         self.report()
+    }
+
+    /// Makes what is not as it should be, of one service or of all, as it should be; says what that
+    /// was, and how it differed.
+    pub(super) fn settle(&mut self, only: Option<&ServiceName>) -> Vec<(DeploymentReport, String)> {
+        let covered = |it: &DeploymentReport| {
+            it.phase != Phase::Retiring && only.is_none_or(|only| *only == it.service)
+        };
+        let mut made = Vec::new();
+        for it in self.deployments.iter_mut().flatten().filter(|it| covered(it)) {
+            let Verdict::Drifted(drift) = &it.verdict else { continue };
+            let reason = drift.reason.clone();
+            (it.verdict, it.phase, it.serves, it.note) =
+                (Verdict::Satisfied, Phase::Running, true, None);
+            if it.health == Health::Unhealthy {
+                it.health = Health::Healthy;
+            }
+            made.push((it.clone(), reason));
+        }
+        made
     }
 
     /// The proxy is told other routes, and has them at once.

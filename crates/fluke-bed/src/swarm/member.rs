@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use fluke_model::id::{CommitId, Hash256, InstructionId};
+use fluke_model::id::{CommitId, Hash256, InstructionId, ServiceName};
 use fluke_model::message::{
     Checked, DirectoryEdit, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
 };
@@ -108,6 +108,9 @@ impl Member {
             ToAgent::Ack { record } => {
                 self.journal.retain(|kept| kept.id > record);
                 Vec::new()
+            }
+            ToAgent::Settle { instruction, service, trigger } => {
+                self.settles(instruction, service.as_ref(), &trigger, now)
             }
             ToAgent::Directory(DirectoryEdit::Routes(edit)) => vec![self.containers.load(edit)],
             // Its containers are what a story says.
@@ -220,14 +223,32 @@ impl Member {
     ) -> Vec<ToServer> {
         let mut told = Vec::new();
         for index in steps {
-            let facts = self.applies_one(of, *index).into_iter().flatten();
-            for fact in facts {
-                let record = self.record(instruction, *index, trigger, now, fact);
-                self.journal.extend(record.clone());
-                told.extend(record.map(ToServer::Record));
-            }
+            let facts = self.applies_one(of, *index);
+            let Some((facts, subject)) = facts.zip(self.subject(*index)) else { continue };
+            told.extend(self.record(instruction, &subject, trigger, now, facts));
         }
         told.push(ToServer::Finished { instruction });
+        told
+    }
+
+    /// Somebody asks for one service, or for all: what is not as it should be is made so.
+    fn settles(
+        &mut self,
+        instruction: InstructionId,
+        only: Option<&ServiceName>,
+        trigger: &Trigger,
+        now: Timestamp,
+    ) -> Vec<ToServer> {
+        let mut told = Vec::new();
+        for (made, reason) in self.containers.settle(only) {
+            let (service, part) = (Some(made.service.clone()), made.replica.part(&made.service));
+            let subject = Subject::Service { service, part };
+            let (outcome, output) = (Outcome::Success, Output::from_text(""));
+            let facts = [Fact::Began { reason }, Fact::Ended { outcome, duration_ms: 40, output }];
+            told.extend(self.record(instruction, &subject, trigger, now, facts));
+        }
+        told.extend(self.containers.report());
+        told.push(ToServer::Settled { instruction, problem: None });
         told
     }
 
@@ -253,31 +274,38 @@ impl Member {
         Some([Fact::Began { reason }, ended])
     }
 
+    fn subject(&self, index: StepIndex) -> Option<Subject> {
+        let snapshot = &self.held.as_ref()?.snapshot;
+        let (task, step) = snapshot.step(index)?;
+        let (task, step) = (snapshot.tasks()[task].name.clone(), step.address.clone());
+        Some(Subject::Step { task, step, index })
+    }
+
+    /// Writes down how something began and ended.
     fn record(
         &mut self,
         instruction: InstructionId,
-        index: StepIndex,
+        subject: &Subject,
         trigger: &Trigger,
         at: Timestamp,
-        fact: Fact,
-    ) -> Option<Record> {
-        let held = self.held.as_ref()?;
-        let (task, step) = held.snapshot.step(index)?;
-        self.records += 1;
-        Some(Record {
-            id: RecordId(self.records),
-            at,
-            instruction: Some(instruction),
-            snapshot: held.snapshot.hash(),
-            commit: held.commit.clone(),
-            subject: Subject::Step {
-                task: held.snapshot.tasks()[task].name.clone(),
-                step: step.address.clone(),
-                index,
-            },
-            trigger: trigger.clone(),
-            fact,
-        })
+        facts: [Fact; 2],
+    ) -> Vec<ToServer> {
+        let Some(held) = &self.held else { return Vec::new() };
+        let records = facts.map(|fact| {
+            self.records += 1;
+            Record {
+                id: RecordId(self.records),
+                at,
+                instruction: Some(instruction),
+                snapshot: held.snapshot.hash(),
+                commit: held.commit.clone(),
+                subject: subject.clone(),
+                trigger: trigger.clone(),
+                fact,
+            }
+        });
+        self.journal.extend(records.clone());
+        records.map(ToServer::Record).into()
     }
 
     fn looks_again(&self, at: &str) -> Option<ToServer> {

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::api::DriftEntry;
-use crate::id::{AgentName, Hash256, StepAddress, TaskName};
+use crate::id::{AgentName, Hash256, ServiceName, StepAddress, TaskName};
 use crate::time::Timestamp;
 use crate::verdict::Outcome;
 
@@ -15,10 +15,10 @@ use crate::verdict::Outcome;
 pub struct ReconcileRequest {
     /// What to put right.
     pub scope: ReconcileScope,
-    /// The agent's or task's name.
+    /// The agent's, task's or service's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Of a task: on this agent only.
+    /// Of a task or a service: on this agent only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Of a task on one agent: the drift that the caller saw and approves of putting right, all of
@@ -56,8 +56,17 @@ impl From<&DriftEntry> for SeenDrift {
 pub enum ReconcileTarget<'a> {
     /// Every connected agent.
     All,
-    /// All tasks of this agent.
+    /// All tasks and services of this agent.
     Agent(&'a str),
+    /// This service on every connected agent that should run something of it.
+    Service(&'a str),
+    /// This service on this agent.
+    ServiceOn {
+        /// Which service.
+        service: &'a str,
+        /// Where.
+        agent: &'a str,
+    },
     /// This task on every connected agent that it matches.
     Task(&'a str),
     /// This task on this agent, if what is drifted there is what was seen.
@@ -99,8 +108,10 @@ impl ReconcileRequest {
             true => Err(InvalidRequest::Surplus { scope, part }),
             false => Ok(()),
         };
-        if self.scope != ReconcileScope::Task {
+        if !matches!(self.scope, ReconcileScope::Task | ReconcileScope::Service) {
             none("agent", self.agent.is_some())?;
+        }
+        if self.scope != ReconcileScope::Task {
             none("seen", self.seen.is_some())?;
         }
         match (self.scope, self.agent.as_deref(), self.seen.as_deref()) {
@@ -109,6 +120,10 @@ impl ReconcileRequest {
                 Ok(ReconcileTarget::All)
             }
             (ReconcileScope::Agent, ..) => Ok(ReconcileTarget::Agent(name()?)),
+            (ReconcileScope::Service, None, _) => Ok(ReconcileTarget::Service(name()?)),
+            (ReconcileScope::Service, Some(agent), _) => {
+                Ok(ReconcileTarget::ServiceOn { service: name()?, agent })
+            }
             (ReconcileScope::Task, None, None) => Ok(ReconcileTarget::Task(name()?)),
             (ReconcileScope::Task, None, Some(_)) => Err(InvalidRequest::SeenNowhere),
             (ReconcileScope::Task, Some(agent), seen) => {
@@ -141,11 +156,20 @@ fn one_of_the_scopes(schema: &mut Schema) {
         })
     };
     let (task, agent) = (text("The task's name."), text("The agent's name."));
+    let service = text("The service's name.");
     let seen = || serde_json::json!(parts["seen"]);
     let none = || serde_json::json!({ "type": "null" });
     let variants = [
         variant(ReconcileScope::All, &["scope"], absent(), absent(), none()),
         variant(ReconcileScope::Agent, &["scope", "name"], agent.clone(), absent(), none()),
+        variant(ReconcileScope::Service, &["scope", "name"], service.clone(), absent(), none()),
+        variant(
+            ReconcileScope::Service,
+            &["scope", "name", "agent"],
+            service,
+            agent.clone(),
+            none(),
+        ),
         variant(ReconcileScope::Task, &["scope", "name"], task.clone(), absent(), none()),
         variant(ReconcileScope::Task, &["scope", "name", "agent"], task, agent, seen()),
     ];
@@ -158,10 +182,12 @@ fn one_of_the_scopes(schema: &mut Schema) {
 pub enum ReconcileScope {
     /// Every connected agent.
     All,
-    /// All tasks of one agent.
+    /// All tasks and services of one agent.
     Agent,
     /// One task, on every connected agent that it matches or on one of them.
     Task,
+    /// One service, on every connected agent that should run something of it or on one of them.
+    Service,
 }
 
 impl ReconcileScope {
@@ -171,6 +197,7 @@ impl ReconcileScope {
             Self::All => "all",
             Self::Agent => "agent",
             Self::Task => "task",
+            Self::Service => "service",
         }
     }
 }
@@ -189,9 +216,9 @@ pub struct ReconcileProgress {
     pub id: String,
     /// What was asked.
     pub scope: ReconcileScope,
-    /// The agent's or task's name.
+    /// The agent's, task's or service's name.
     pub name: Option<String>,
-    /// The agent that a task was narrowed to.
+    /// The agent that a task or a service was narrowed to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
     /// Who asked.
@@ -237,17 +264,28 @@ pub enum ReconcileState {
     Offline,
 }
 
-/// One step of a manual reconcile.
+/// One step of a manual reconcile, or one container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReconcileStep {
-    /// Which task.
-    pub task: TaskName,
-    /// Which step.
+    /// Which task; null for what is of services.
+    pub task: Option<TaskName>,
+    /// Which service; absent for steps, and for what services share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceName>,
+    /// Which step; of services `container.NAME`, `dns.records`, `routes.traefik`, `mesh.peers`.
     pub step: StepAddress,
     /// How it ended; none while it runs.
     pub outcome: Option<Outcome>,
     /// The tail of what it printed.
     pub output: Option<String>,
+}
+
+impl ReconcileStep {
+    /// The task or the service, where it is of one.
+    pub fn owner(&self) -> Option<&str> {
+        let task = self.task.as_ref().map(TaskName::as_str);
+        task.or(self.service.as_ref().map(ServiceName::as_str))
+    }
 }
 
 #[cfg(test)]
@@ -266,6 +304,16 @@ mod tests {
                 "the scope `agent` takes no `agent`",
             ),
             (r#"{"scope":"agent","name":"web","seen":[]}"#, "the scope `agent` takes no `seen`"),
+            (r#"{"scope":"service","name":"shop"}"#, r#"Service("shop")"#),
+            (
+                r#"{"scope":"service","name":"shop","agent":"web"}"#,
+                r#"ServiceOn { service: "shop", agent: "web" }"#,
+            ),
+            (r#"{"scope":"service"}"#, "the scope `service` needs a name"),
+            (
+                r#"{"scope":"service","name":"shop","agent":"web","seen":[]}"#,
+                "the scope `service` takes no `seen`",
+            ),
             (r#"{"scope":"task","name":"t"}"#, r#"Task("t")"#),
             (
                 r#"{"scope":"task","name":"t","seen":[]}"#,

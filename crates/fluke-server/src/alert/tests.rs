@@ -79,7 +79,7 @@ fn a_service_is_named_in_place_of_a_task() {
             "policy": "alert_only", "remediation_status": "pending_manual",
             "reason": "its container is missing",
             "text": "web-01: web has drifted (its container is missing); \
-                     it waits for `fluke reconcile agent web-01`"})
+                     it waits for `fluke reconcile service web`"})
     );
 }
 

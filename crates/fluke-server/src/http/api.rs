@@ -132,6 +132,10 @@ fn unknown_task(desired: &Desired, name: &str) -> Problem {
     Problem::unknown("task", name, desired.model.tasks.keys().map(|name| name.as_str()))
 }
 
+fn unknown_service(desired: &Desired, name: &str) -> Problem {
+    Problem::unknown("service", name, desired.model.services.keys().map(|name| name.as_str()))
+}
+
 fn view(app: &App, task: &Task, agents: Vec<TaskAgent>) -> TaskView {
     let mut counts = BTreeMap::new();
     agents.iter().for_each(|agent| *counts.entry(agent.status).or_insert(0) += 1);
@@ -214,30 +218,33 @@ pub(super) async fn reconcile(
     query::nothing(&uri)?;
     let request: ReconcileRequest = read_json(&headers, body).await?;
     let desired = app.desired.borrow().clone();
-    if desired.is_none() && request.scope == ReconcileScope::Task {
+    if matches!(request.scope, ReconcileScope::Task | ReconcileScope::Service) {
         in_force(&app)?;
     }
-    let is_task =
-        |name: &str| desired.as_ref().is_some_and(|desired| desired.model.tasks.contains_key(name));
     let by = caller.describe(request.by.as_deref());
     let now = Timestamp::from(SystemTime::now());
-    let accepted = app.reconciles.start(&request, by, is_task, now).map_err(|error| {
-        match (&error, &desired) {
-            (StartError::UnknownAgent(name), _) => unknown_agent(&app, name),
-            (StartError::UnknownTask(name), Some(desired)) => unknown_task(desired, name),
-            (StartError::AgentOffline(_) | StartError::NotForAgent { .. }, _) => {
-                Problem::conflict(error.to_string())
-            }
-            (StartError::SeenOtherwise { .. } | StartError::TaskChanged { .. }, _) => {
-                Problem::seen_otherwise(error.to_string())
-            }
-            (StartError::Invalid(_) | StartError::UnknownTask(_), _) => {
-                Problem::bad_request(error.to_string())
-            }
-        }
-    })?;
+    let accepted = app.reconciles.start(&request, by, desired.as_deref(), now);
+    let accepted = accepted.map_err(|error| refusal(&app, desired.as_deref(), &error))?;
     let location = [(header::LOCATION, format!("/api/v1/reconcile/{}", accepted.id))];
     Ok((location, json(StatusCode::ACCEPTED, &accepted)).into_response())
+}
+
+fn refusal(app: &App, desired: Option<&Desired>, error: &StartError) -> Problem {
+    use StartError::*;
+    match (error, desired) {
+        (UnknownAgent(name), _) => unknown_agent(app, name),
+        (UnknownTask(name), Some(desired)) => unknown_task(desired, name),
+        (UnknownService(name), Some(desired)) => unknown_service(desired, name),
+        (AgentOffline(_) | NotForAgent { .. } | NotOnAgent { .. }, _) => {
+            Problem::conflict(error.to_string())
+        }
+        (SeenOtherwise { .. } | TaskChanged { .. }, _) => {
+            Problem::seen_otherwise(error.to_string())
+        }
+        (Invalid(_) | UnknownTask(_) | UnknownService(_), _) => {
+            Problem::bad_request(error.to_string())
+        }
+    }
 }
 
 pub(super) async fn progress(

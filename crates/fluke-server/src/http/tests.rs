@@ -153,10 +153,16 @@ impl Server {
     /// Tasks `names` come into force, each for every host, each with one step.
     fn commit(&self, id: &str, names: &[&str]) {
         let tasks = names.iter().map(|name| task(name));
-        let model = Model {
-            tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect(),
-            ..Model::default()
-        };
+        self.put_in_force(
+            id,
+            Model {
+                tasks: tasks.map(|task| (task.name.clone(), Arc::new(task))).collect(),
+                ..Model::default()
+            },
+        );
+    }
+
+    fn put_in_force(&self, id: &str, model: Model) {
         let compiler = Compiler::new(&model, Policy::AlertOnly);
         let (commit, since) = (CommitId::new(id), Timestamp(1_700_000_000_000));
         self.source.send_modify(|source| {
@@ -177,7 +183,7 @@ impl Server {
             name: AgentName::new(name).expect("name"),
             labels: Labels([Labels::parse_pair("role=web").expect("label")].into()),
             version: "0.1.0".into(),
-            executors: vec!["shell".into()],
+            executors: vec!["shell".into(), "container".into()],
             node_type: NodeType::Worker,
             snapshot: None,
             instance: InstanceId(1),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use fluke_model::api::ReconcileStep;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::InstructionId;
 use fluke_model::message::{Fact, Record, RecordId, Subject, ToAgent};
@@ -11,7 +10,8 @@ use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
 use super::board::{ApplyMark, StepState};
-use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress, progress};
+use super::request::progress;
+use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, Progress};
 use crate::alert::Owner;
 
 impl Machine {
@@ -124,21 +124,6 @@ impl Machine {
                 }
             }
         }
-    }
-
-    fn progress_of(&self, record: &Record, effects: &mut Vec<Effect>) {
-        let Phase::Applying { cycle: Cycle { request: Some(request), .. }, .. } = &self.phase
-        else {
-            return;
-        };
-        let (outcome, output) = match &record.fact {
-            Fact::Began { .. } => (None, None),
-            Fact::Ended { outcome, output, .. } => (Some(*outcome), Some(output.text())),
-            Fact::PassedOver { outcome, reason } => (Some(*outcome), Some(reason.clone())),
-        };
-        let Subject::Step { task, step, .. } = record.subject.clone() else { return };
-        let step = ReconcileStep { task, step, outcome, output };
-        effects.push(progress(request, Progress::Step(step)));
     }
 
     pub(super) fn finished(&mut self, of: InstructionId, now: Now, effects: &mut Vec<Effect>) {

@@ -6,7 +6,8 @@ use fluke_model::id::{Hash256, StepAddress, TaskName};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Drift, Verdict};
 
-use super::{Machine, Request};
+use super::services::has_service;
+use super::{Machine, Request, What};
 
 /// One task as Git had it, and how far one host was from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +54,19 @@ impl Machine {
     /// Why a request is not begun: Git has overtaken it.
     pub(super) fn overtaken(&self, request: &Request) -> Option<String> {
         let board = self.board.as_ref()?;
-        let name = request.task.as_ref()?;
+        let name = match &request.what {
+            What::Host => return None,
+            What::Task { name, .. } => name,
+            What::Service(name) => {
+                return (!has_service(board, name)).then(|| {
+                    let commit = board.commit.short();
+                    format!(
+                        "nothing was done: since this was asked for, the service `{name}` no \
+                         longer runs on this host (commit {commit})"
+                    )
+                });
+            }
+        };
         let commit = board.commit.short();
         let Some((position, _)) = board.snapshot.task(name) else {
             return Some(format!(
@@ -61,7 +74,7 @@ impl Machine {
                  applies to this host (commit {commit})"
             ));
         };
-        let approved = request.approved.as_ref()?;
+        let approved = request.what.approved()?;
         (approved.task != board.snapshot.task_hashes()[position]).then(|| {
             format!(
                 "nothing was applied: the task `{name}` was changed in Git since this was approved \
@@ -72,7 +85,7 @@ impl Machine {
 
     /// Why nothing is applied, if what the check has found is not what was approved.
     pub(super) fn not_approved(&self, request: &Request, due: &[StepIndex]) -> Option<String> {
-        let approved = request.approved.as_ref()?;
+        let approved = request.what.approved()?;
         let board = self.board.as_ref()?;
         let unseen: Vec<String> = due
             .iter()

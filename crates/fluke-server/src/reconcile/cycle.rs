@@ -7,7 +7,8 @@ use fluke_model::policy::Trigger;
 use fluke_model::time::Timestamp;
 
 use super::board::Board;
-use super::{Cycle, Effect, Machine, Now, Phase, Progress, ended, indices, progress, tasks_in};
+use super::request::{ended, progress};
+use super::{Cycle, Effect, Machine, Now, Phase, Progress, indices, tasks_in};
 
 /// How many moments of an interval polls are due at; every half second, by default.
 const BEATS: u64 = 120;
@@ -46,14 +47,7 @@ impl Machine {
             return Some(Cycle { trigger: Trigger::Commit, scope, request: None });
         }
         if let Some(request) = waiting.requests.pop_front() {
-            let scope = match &request.task {
-                None => Scope::All,
-                Some(task) => Scope::Steps(
-                    board.snapshot.task(task).map_or_else(Vec::new, |(position, _)| {
-                        board.snapshot.steps_of(position).collect()
-                    }),
-                ),
-            };
+            let scope = request.what.scope(board);
             let trigger = Trigger::Manual { by: request.by.clone() };
             return Some(Cycle { trigger, scope, request: Some(request) });
         }

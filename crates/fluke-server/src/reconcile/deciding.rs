@@ -8,7 +8,8 @@ use fluke_model::policy::{self, Decision, Finding};
 use fluke_model::snapshot::StepIndex;
 
 use super::board::{Board, StepState};
-use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, ended, indices, tasks_in};
+use super::request::ended;
+use super::{ApplyingTask, Cycle, Effect, Machine, Now, Phase, indices, tasks_in};
 use crate::alert::{Owner, RemediationStatus};
 
 impl Machine {

@@ -14,8 +14,10 @@ use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::Verdict;
 
+use super::board::Board;
+use super::request::{ended, progress};
 use super::standing::{Place, Standing, Told};
-use super::{Effect, Machine, Now, Progress, Request, ended, progress};
+use super::{Effect, Machine, Now, Progress, Request, What};
 
 /// What is known of an agent's services.
 #[derive(Debug, Default)]
@@ -66,23 +68,38 @@ impl Machine {
         services.network = Some(report);
     }
 
-    /// Ends what somebody asked for; of a whole host, once its services are right as well.
+    /// Whether something of this service should run here, on an agent that runs any.
+    pub fn keeps_service(&self, service: &ServiceName) -> bool {
+        self.keeps_services() && self.has_service(service)
+    }
+
+    /// Whether something of this service should run here.
+    pub fn has_service(&self, service: &ServiceName) -> bool {
+        self.board.as_ref().is_some_and(|board| has_service(board, service))
+    }
+
+    /// Ends what somebody asked for: of a service, or of a whole host that has any, once its agent
+    /// says how that went.
     pub(super) fn end_with_services(
         &mut self,
         request: Request,
         wrong: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        let has_services = self.keeps_services()
+        let has_any = self.keeps_services()
             && self.board.as_ref().is_some_and(|board| !board.snapshot.services().is_empty());
-        let (true, Some(session)) = (request.task.is_none() && has_services, &mut self.session)
-        else {
+        let (is_due, service) = match &request.what {
+            What::Host => (has_any, None),
+            What::Task { .. } => (false, None),
+            What::Service(name) => (true, Some(name.clone())),
+        };
+        let (true, Some(session)) = (is_due, &mut self.session) else {
             effects.push(ended(request, wrong));
             return;
         };
         let instruction = session.instruct();
         let trigger = Trigger::Manual { by: request.by.clone() };
-        effects.push(Effect::Send(ToAgent::Settle { instruction, service: None, trigger }));
+        effects.push(Effect::Send(ToAgent::Settle { instruction, service, trigger }));
         effects.push(progress(&request, Progress::Applying));
         self.services_mut().settling.push((instruction, request, wrong));
     }
@@ -204,10 +221,26 @@ impl Machine {
 }
 
 impl Services {
-    /// Whether somebody waits for services to be put right.
-    pub(super) fn is_settling(&self) -> bool {
-        !self.settling.is_empty()
+    /// Whether somebody waits for this service to be put right.
+    pub(super) fn is_settling(&self, service: &ServiceName) -> bool {
+        self.settling.iter().any(|(_, request, _)| request.what.covers_service(service))
     }
+
+    /// How many wait for services to be put right.
+    pub(super) fn settling(&self) -> usize {
+        self.settling.len()
+    }
+
+    /// Who waits for the end of this.
+    pub(super) fn asked_for(&self, of: InstructionId) -> Option<&Request> {
+        let mut settling = self.settling.iter();
+        settling.find(|(instruction, ..)| *instruction == of).map(|(_, request, _)| request)
+    }
+}
+
+/// Whether something of a service should run on this host.
+pub(super) fn has_service(board: &Board, name: &ServiceName) -> bool {
+    board.snapshot.service(name).is_some_and(|(_, service)| !service.replicas.is_empty())
 }
 
 /// How a deployment that should be there stands.

@@ -133,7 +133,7 @@ impl Machine {
     fn tell_of_service(&mut self, name: &ServiceName, now: Now, effects: &mut Vec<Effect>) {
         let (Some(board), Some(services)) = (&self.board, &mut self.services) else { return };
         let Some((_, service)) = board.snapshot.service(name) else { return };
-        let is_asked_for = services.is_settling();
+        let is_asked_for = services.is_settling(name);
         let mut standings: Vec<&mut Standing> =
             of(name, &mut services.standings).map(|(_, standing)| standing).collect();
         let before = services.told.get(name).copied().unwrap_or_default();

@@ -10,7 +10,7 @@ mod standing;
 
 use std::collections::BTreeMap;
 
-use fluke_model::id::{InstanceId, StepAddress};
+use fluke_model::id::{InstanceId, StepAddress, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::message::{Checked, Fact, NodeType, Record, StepReport, Subject};
 use fluke_model::policy::{self, Policy};
@@ -19,6 +19,7 @@ use fluke_model::status::{Status, StepStatus};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
+use super::request::MAX_REQUESTS;
 use super::*;
 use crate::alert::{News, RemediationStatus};
 
@@ -184,9 +185,13 @@ impl Lab {
     }
 
     fn request(&mut self, task: Option<&str>, approved: Option<Approval>) -> Vec<ToAgent> {
-        let task = task.map(|task| TaskName::new(task).expect("name"));
+        let name = task.map(|task| TaskName::new(task).expect("name"));
+        self.wish(name.map_or(What::Host, |name| What::Task { name, approved }))
+    }
+
+    fn wish(&mut self, what: What) -> Vec<ToAgent> {
         self.asked += 1;
-        let request = Request { id: "r1".into(), by: "eve".into(), task, approved };
+        let request = Request { id: format!("r{}", self.asked), by: "eve".into(), what };
         assert!(self.machine.ask(request));
         self.step(Input::Wake)
     }
@@ -495,7 +500,7 @@ fn whoever_asks_before_the_first_commit_is_told_so() {
 #[test]
 fn only_so_many_reconciles_wait_for_one_agent_and_all_of_them_end() {
     let mut lab = Lab::with(&[quiet("a")]);
-    let request = || Request { id: "r1".into(), by: "eve".into(), task: None, approved: None };
+    let request = || Request { id: "r1".into(), by: "eve".into(), what: What::Host };
     let taken = (0..MAX_REQUESTS * 2).filter(|_| lab.machine.ask(request())).count();
     assert_eq!(taken, MAX_REQUESTS);
     lab.step(Input::Disconnected { why: "test".into() });

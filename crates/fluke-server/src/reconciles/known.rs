@@ -55,6 +55,7 @@ impl Known {
             &self.progress;
         let step = |step: &ReconcileStep| ReconcileStep {
             task: step.task.clone(),
+            service: step.service.clone(),
             step: step.step.clone(),
             outcome: step.outcome,
             output: None,
@@ -122,7 +123,9 @@ impl Known {
 
 fn note_step(steps: &mut Vec<ReconcileStep>, mut step: ReconcileStep) {
     step.output = step.output.map(tail);
-    let same = |known: &&mut ReconcileStep| known.task == step.task && known.step == step.step;
+    let same = |known: &&mut ReconcileStep| {
+        (&known.task, &known.service, &known.step) == (&step.task, &step.service, &step.step)
+    };
     // Steps end in the order in which they begin.
     match steps.iter_mut().rev().find(same) {
         Some(known) => *known = step,

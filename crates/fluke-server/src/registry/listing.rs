@@ -174,6 +174,21 @@ impl Registry {
         self.seats_from(Bound::Unbounded).iter().filter_map(of).collect()
     }
 
+    /// Every known agent that should run something of a service, and runs containers at all.
+    pub fn hosts_of(&self, service: &ServiceName) -> Vec<AgentName> {
+        let of = |seat: &Arc<Seat>| {
+            let inner = seat.lock();
+            inner.machine.keeps_service(service).then(|| inner.machine.name().clone())
+        };
+        self.seats_from(Bound::Unbounded).iter().filter_map(of).collect()
+    }
+
+    /// Whether an agent should run something of a service.
+    pub fn has_service(&self, agent: &AgentName, service: &ServiceName) -> bool {
+        let seat = self.find(agent.as_str());
+        seat.is_some_and(|seat| seat.lock().machine.has_service(service))
+    }
+
     /// The same of every task that is wanted, in one go over the agents.
     pub fn task_statuses(
         &self,

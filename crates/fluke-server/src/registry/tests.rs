@@ -6,7 +6,7 @@ use fluke_model::message::NodeType;
 
 use super::*;
 use crate::clock::Clock;
-use crate::reconcile::Progress;
+use crate::reconcile::{Progress, What};
 
 const POLL: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,7 @@ fn claim(
 }
 
 fn request(id: &str) -> Request {
-    Request { id: id.into(), by: "eve".into(), task: None, approved: None }
+    Request { id: id.into(), by: "eve".into(), what: What::Host }
 }
 
 fn ended(effects: &[Effect]) -> Vec<&str> {

@@ -25,6 +25,7 @@ use crate::changes::Changes;
 use crate::events::memory::{MemoryBounds, MemoryStore};
 use crate::events::{EventLog, EventSink, QueueBounds};
 use crate::fleet::Fleet;
+use crate::reconcile::{Request, What};
 use crate::reconciles::Reconciles;
 use crate::registry::Registry;
 use crate::services::desk::Desk;
@@ -218,8 +219,7 @@ async fn a_snapshot_that_is_too_large_is_an_error_of_its_host_alone() {
     assert!(door.told().contains(&("check_failed", Some(error))), "{:?}", door.told());
     assert_eq!(door.agent("small").error, None);
 
-    let request =
-        crate::reconcile::Request { id: "r".into(), by: "eve".into(), task: None, approved: None };
+    let request = Request { id: "r".into(), by: "eve".into(), what: What::Host };
     door.registry.order("big", request).expect("taken");
     // It comes back, and is not sent what it cannot be sent.
     drop(big);

@@ -28,7 +28,7 @@ pub enum Get {
     /// Recent history, newest first
     #[command(after_help = "Examples:
   fluke get events --agent web-01 --kind apply_finished
-  fluke get events --since 1h
+  fluke get events --service shop --since 1h
 To follow what happens: fluke events -f")]
     Events(EventsArgs),
     /// Every task, and how it stands; what is wrong first
@@ -128,6 +128,9 @@ pub struct EventsArgs {
     /// Of this task only
     #[arg(long, value_name = "NAME")]
     pub task: Option<TaskName>,
+    /// Of this service only
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<ServiceName>,
     /// Of this kind only, for example drift_detected
     #[arg(long, value_name = "KIND", value_parser = event_kind)]
     pub kind: Option<EventKind>,
@@ -144,6 +147,7 @@ impl EventsArgs {
     pub fn includes(&self, event: &Event) -> bool {
         self.agent.as_ref().is_none_or(|agent| event.agent.as_ref() == Some(agent))
             && self.task.as_ref().is_none_or(|task| event.task.as_ref() == Some(task))
+            && self.service.as_ref().is_none_or(|service| event.service.as_ref() == Some(service))
             && self.kind.is_none_or(|kind| event.kind == kind)
     }
 }
@@ -202,7 +206,7 @@ pub enum Reconcile {
     /// Every connected agent
     #[command(after_help = "Example:\n  fluke reconcile all")]
     All,
-    /// All tasks of one agent
+    /// All tasks and services of one agent
     #[command(after_help = "Example:\n  fluke reconcile agent web-01")]
     Agent {
         /// The agent's name
@@ -215,6 +219,17 @@ pub enum Reconcile {
     Task {
         /// The task's name
         name: TaskName,
+        /// On this agent only
+        #[arg(long, value_name = "NAME")]
+        agent: Option<AgentName>,
+    },
+    /// One service, on every connected agent that should run something of it, or on one of them
+    #[command(after_help = "Examples:
+  fluke reconcile service shop
+  fluke reconcile service shop --agent web-01")]
+    Service {
+        /// The service's name
+        name: ServiceName,
         /// On this agent only
         #[arg(long, value_name = "NAME")]
         agent: Option<AgentName>,

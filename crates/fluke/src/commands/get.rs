@@ -264,6 +264,7 @@ fn events(args: &EventsArgs) -> Listing {
     let mut filters = Vec::new();
     filters.extend(args.agent.as_ref().map(|agent| ("agent", agent.to_string())));
     filters.extend(args.task.as_ref().map(|task| ("task", task.to_string())));
+    filters.extend(args.service.as_ref().map(|service| ("service", service.to_string())));
     filters.extend(args.kind.map(|kind| ("kind", kind.as_str().to_string())));
     let usual = if args.since.is_some() { MOST_EVENTS } else { USUAL_EVENTS };
     Listing { name: "events", mark: "before", filters, limit: Some(args.limit.unwrap_or(usual)) }

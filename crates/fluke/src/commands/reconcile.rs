@@ -9,7 +9,7 @@ use fluke_model::id::AgentName;
 use tokio::time::{Instant, timeout};
 
 use super::Printing;
-use super::describe::{missing_agent, missing_task};
+use super::describe::{missing_agent, missing_service, missing_task};
 use crate::cli::{Format, Global, Reconcile, ReconcileArgs};
 use crate::client::Client;
 use crate::client::changes::Changes;
@@ -51,9 +51,12 @@ fn wish(what: &Reconcile) -> ReconcileRequest {
         Reconcile::All => (ReconcileScope::All, None),
         Reconcile::Agent { name } => (ReconcileScope::Agent, Some(name.to_string())),
         Reconcile::Task { name, .. } => (ReconcileScope::Task, Some(name.to_string())),
+        Reconcile::Service { name, .. } => (ReconcileScope::Service, Some(name.to_string())),
     };
     let agent = match what {
-        Reconcile::Task { agent, .. } => agent.as_ref().map(ToString::to_string),
+        Reconcile::Task { agent, .. } | Reconcile::Service { agent, .. } => {
+            agent.as_ref().map(ToString::to_string)
+        }
         Reconcile::All | Reconcile::Agent { .. } => None,
     };
     ReconcileRequest { scope, name, agent, seen: None, by: Some(who()) }
@@ -72,10 +75,14 @@ async fn explain(error: ClientError, client: &Client, what: &Reconcile) -> Failu
         Reconcile::All => error.into(),
         Reconcile::Agent { name } => missing_agent(error, client, name.as_str()).await,
         // Either of the two may be the one that is not known.
-        Reconcile::Task { agent: Some(agent), .. } if is_unknown(client, agent).await => {
+        Reconcile::Task { agent: Some(agent), .. }
+        | Reconcile::Service { agent: Some(agent), .. }
+            if is_unknown(client, agent).await =>
+        {
             missing_agent(error, client, agent.as_str()).await
         }
         Reconcile::Task { name, .. } => missing_task(error, client, name.as_str()).await,
+        Reconcile::Service { name, .. } => missing_service(error, client, name.as_str()).await,
     }
 }
 

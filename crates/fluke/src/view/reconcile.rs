@@ -82,7 +82,7 @@ fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {
         agent.steps.iter().filter(|step| step.outcome.is_some_and(|outcome| outcome.is_failure()))
     {
         let outcome = step.outcome.map_or("", |outcome| outcome.as_str()).replace('_', " ");
-        let place = format!("{}: {} / {}", agent.name, step.task, step.step);
+        let place = format!("{}: {}", agent.name, place(step, " / "));
         report.line(0, &[(&place, Paint::Bold), (&outcome, Paint::Red)]);
         report.quote(2, step.output.as_deref().unwrap_or_default(), Paint::Plain);
     }
@@ -102,6 +102,14 @@ fn steps(progress: &ReconcileProgress) -> impl Iterator<Item = &ReconcileStep> {
     progress.agents.iter().flat_map(|agent| &agent.steps)
 }
 
+/// Whose step it is, and which.
+fn place(step: &ReconcileStep, between: &str) -> String {
+    match step.owner() {
+        Some(owner) => format!("{owner}{between}{}", step.step),
+        None => step.step.to_string(),
+    }
+}
+
 fn is_over(state: ReconcileState) -> bool {
     matches!(state, ReconcileState::Done | ReconcileState::Failed | ReconcileState::Offline)
 }
@@ -110,13 +118,13 @@ fn doing(agent: &ReconcileAgent) -> String {
     let ended = agent.steps.iter().filter(|step| step.outcome.is_some()).count();
     let running = agent.steps.iter().find(|step| step.outcome.is_none());
     match (agent.state, running, &agent.error) {
-        (ReconcileState::Applying, Some(step), _) => format!("{}/{}", step.task, step.step),
+        (ReconcileState::Applying, Some(step), _) => place(step, "/"),
         (ReconcileState::Failed, _, Some(error)) => sanitise::first_line(error),
         (ReconcileState::Failed, ..) => {
             let failed =
                 |step: &&ReconcileStep| step.outcome.is_some_and(|outcome| outcome.is_failure());
             let step = agent.steps.iter().find(failed);
-            step.map_or("failed".into(), |step| format!("{}/{}", step.task, step.step))
+            step.map_or("failed".into(), |step| place(step, "/"))
         }
         (ReconcileState::Done, ..) if ended == 0 => "nothing was drifted".into(),
         (ReconcileState::Done, ..) => format!("{} applied", count(ended, "step")),

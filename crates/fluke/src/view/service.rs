@@ -154,7 +154,7 @@ fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView)
     if it.refused {
         report.beside("next", REFUSED, Paint::Plain);
     } else if it.connected {
-        tell_outlook(report, it.status, service.policy, &it.agent);
+        tell_outlook(report, it.status, service.policy, &service.name, &it.agent);
     }
 }
 
@@ -162,16 +162,26 @@ fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView)
 pub const REFUSED: &str = "nothing of it is touched until that host's own config allows it";
 
 /// What becomes of one that is not as it should be, and what puts it right now.
-pub fn tell_outlook(report: &mut Report, status: Status, policy: Policy, agent: &AgentName) {
-    let by_hand = format!("fluke reconcile agent {agent}");
+pub fn tell_outlook(
+    report: &mut Report,
+    status: Status,
+    policy: Policy,
+    service: &ServiceName,
+    agent: &AgentName,
+) {
+    let by_hand = format!("fluke reconcile service {service} --agent {agent}");
+    let waits = || format!("it waits for you: its policy is `{}`", policy.as_str());
     let (next, command) = match status {
         Status::Failed => {
-            let events = format!("fluke get events --agent {agent}   shows what was tried");
-            ("it is tried again, with pauses that grow".to_string(), Some(events))
+            let which = format!("--service {service} --agent {agent}");
+            let events = format!("fluke get events {which}   shows what was tried");
+            let next = match policy.remediates() {
+                true => "it is tried again, with pauses that grow".to_string(),
+                false => waits(),
+            };
+            (next, Some(events))
         }
-        Status::Drifted if !policy.remediates() => {
-            (format!("it waits for you: its policy is `{}`", policy.as_str()), Some(by_hand))
-        }
+        Status::Drifted if !policy.remediates() => (waits(), Some(by_hand)),
         Status::Drifted => ("it is put right when its turn comes".to_string(), Some(by_hand)),
         Status::Applying => ("it is under way".to_string(), None),
         Status::InSync | Status::Unknown | Status::Offline => return,

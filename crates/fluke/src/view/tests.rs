@@ -406,6 +406,10 @@ fn progress_shows_what_each_agent_is_doing_and_the_unfinished_first() {
             ("done", json!([step(json!("success"), json!("ok"))])),
             ("applying", json!([step(Value::Null, Value::Null)])),
             ("offline", json!([])),
+            (
+                "applying",
+                json!([{"task": null, "service": "shop", "step": "container.shop", "outcome": null, "output": null}]),
+            ),
         ],
         "all",
         false,
@@ -414,9 +418,10 @@ fn progress_shows_what_each_agent_is_doing_and_the_unfinished_first() {
         super::reconcile::progress(&progress, PIPE, now()),
         "AGENT   STATE     DOING
 web-01  applying  certs/shell.renew
+web-03  applying  shop/container.shop
 web-00  done      1 step applied
 web-02  offline   brought up to date when it returns
-2 of 3 agents done, 1m
+2 of 4 agents done, 1m
 "
     );
     let lines: Vec<String> =

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use fluke_model::api::{DeploymentView, ServiceView};
+use fluke_model::event::EventKind;
 use fluke_model::id::{Hash256, ServiceName};
 use fluke_model::service::{DeploymentId, DeploymentReport, Health, Phase, Replica};
 use fluke_model::status::Status;
@@ -248,9 +249,10 @@ async fn what_drifted_of_services_is_shown_beside_what_drifted_of_tasks() {
     page.says("unauthorized: authentication required").await;
     page.says("its container does not run").await;
     page.is_accessible("drift of services").await;
-    page.clicks("button", "Reconcile app-01 …").await;
-    let dialog = page.finds("dialog", "Reconcile app-01?").await;
-    assert!(dialog.text().await.contains("container.game"));
+    page.clicks("button", "Reconcile game on app-01 …").await;
+    let dialog = page.finds("dialog", "Reconcile game on app-01?").await;
+    let text = dialog.text().await;
+    assert!(text.contains("container.game") && !text.contains("container.web"), "{text}");
     page.clicks("button", "Cancel").await;
 
     let web = stage.well("web", "app-03", [10, 200, 4, 2]).await;
@@ -258,6 +260,26 @@ async fn what_drifted_of_services_is_shown_beside_what_drifted_of_tasks() {
     page.stops_saying("unauthorized: authentication required").await;
     page.clicks("link", "game").await;
     page.is_at("service").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_waits_is_put_right_on_its_page() {
+    let stage = Stage::serving().await;
+    let Some(page) = stage.operator("/services/game").await else { return };
+    page.is_at("service").await;
+    page.says("its container does not run; its policy is alert_only").await;
+    page.clicks("button", "Reconcile …").await;
+    let dialog = page.finds("dialog", "Reconcile game?").await;
+    assert!(dialog.text().await.contains("container.game"));
+    page.is_accessible("a service is asked for").await;
+    page.clicks("button", "Reconcile").await;
+    page.finds("dialog", "Done").await;
+    page.says("put right").await;
+    page.clicks("button", "Close").await;
+    page.says("1 of 1 replica serving").await;
+    let asked = stage.fleet.events(&[EventKind::ReconcileRequested]).await;
+    assert_eq!(asked[0].service, Some(ServiceName::new("game").expect("a name")));
+    assert!(asked[0].by.as_deref().is_some_and(|by| by.contains("Ada")), "{asked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

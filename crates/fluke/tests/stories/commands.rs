@@ -162,3 +162,35 @@ async fn one_task_is_put_right_on_one_agent() {
     let told = fleet.fluke(&["describe", "agent", &name]).await;
     assert!(told.stdout.starts_with(&format!("{name} is in sync - 1 task, checked")), "{told:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_is_asked_for_by_name_and_its_host_says_what_came_of_it() {
+    let (fleet, host) = fleet_with_drift("touch ROOT/page").await;
+    fleet.commit_service("shop", &["web-1"]).await;
+    let told = fleet.fluke(&["reconcile", "service", "shpo"]).await;
+    assert_eq!(told.code, 1);
+    assert!(told.stderr.starts_with("error: there is no service `shpo`"), "{told:?}");
+    assert!(told.stderr.contains("did you mean `shop`?"), "{told:?}");
+    let told = fleet.fluke(&["reconcile", "service", "shop", "--agent", "nobody"]).await;
+    assert!(told.stderr.starts_with("error: there is no agent `nobody`"), "{told:?}");
+
+    // This host runs no containers: nobody waits for it, unless it is named.
+    let told = fleet.fluke(&["reconcile", "service", "shop"]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.stdout.contains("no connected agent was concerned"), "{told:?}");
+    let told = fleet.fluke(&["reconcile", "service", "shop", "--agent", "web-1"]).await;
+    assert_eq!(told.code, 1, "it is not right: {told:?}");
+    let why = "web-1: this agent does not look after services";
+    assert!(told.stdout.contains(why), "{told:?}");
+    assert!(!host.has("page"), "no task was asked for");
+    let events = fleet.fluke(&["get", "events", "--service", "shop", "-o", "json"]).await;
+    let events: Value = serde_json::from_str(&events.stdout).expect("JSON");
+    let kinds: Vec<&str> = events["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter_map(|event| event["kind"].as_str())
+        .collect();
+    let (asked, ended) = ("reconcile_requested", "reconcile_finished");
+    assert_eq!(kinds, [ended, asked, ended, asked]);
+}

@@ -176,6 +176,20 @@ impl Fleet {
         commit
     }
 
+    /// A service that its hosts should run, who know of it from now on.
+    pub async fn commit_service(&self, name: &str, hosts: &[&str]) {
+        let manifest = format!(
+            "service \"{name}\" {{\n  selector {{\n    match_labels = {{}}\n  }}\n  image = \"registry.example/{name}:1\"\n}}\n"
+        );
+        self.commit_files("a service", &[("services.fluke.hcl", &manifest)]).await;
+        let newest = Some(self.repository.head());
+        let knows = |fleet: &Self, host: &&str| {
+            fleet.server().registry.view(host).is_some_and(|agent| agent.commit == newest)
+        };
+        let what = format!("hosts are held to {name}");
+        self.until(&what, |fleet| hosts.iter().all(|host| knows(fleet, host))).await;
+    }
+
     /// What a forge sends after a push.
     pub async fn push(&self, commit: &CommitId) {
         let url = format!("http://{}/webhooks/git", self.server().http);

@@ -206,3 +206,15 @@ async fn followed_events_are_those_that_were_asked_for() {
     let read = follow.until(&["apply_finished", "web-1", "certs/shell.renew", "success"]);
     assert_eq!(read.len(), 1, "{read:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followed_events_of_a_service_are_of_no_task() {
+    let (fleet, _host) = drifted().await;
+    fleet.commit_service("shop", &["web-1"]).await;
+    let mut follow = Reading::start(&fleet, &["events", "-f", "--service", "shop"]);
+    assert_eq!(fleet.fluke(&["reconcile", "task", "certs"]).await.code, 0);
+    assert_eq!(fleet.fluke(&["reconcile", "service", "shop"]).await.code, 0);
+    let mut read = follow.until(&["reconcile_requested", "shop"]);
+    read.extend(follow.until(&["reconcile_finished", "shop"]));
+    assert_eq!(read.len(), 2, "{read:?}");
+}

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use fluke_model::id::{SessionId, StepAddress, TaskName};
+use fluke_model::service::{DeploymentId, Health, Phase, Replica};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec};
 
 use super::*;
@@ -131,4 +132,42 @@ fn it_drifts_where_the_server_puts_it_right_and_only_once_at_a_place() {
         assert_eq!(member.drifts(where_to), None);
     }
     assert_eq!(Member::new(Fate::Well).drifts(0), None, "it should be nothing yet");
+}
+
+#[test]
+fn of_services_it_makes_right_what_somebody_asks_for_and_no_other() {
+    let (mut member, _) = member(Fate::Well);
+    let missing = |name: &str| {
+        let drift = Drift::because("its container is missing");
+        DeploymentReport {
+            id: DeploymentId(Hash256::of(name.as_bytes())),
+            service: ServiceName::new(name).expect("a name"),
+            replica: Replica::Own,
+            verdict: Verdict::Drifted(drift),
+            phase: Phase::Missing,
+            health: Health::None,
+            image: "web:1".into(),
+            digest: None,
+            container: None,
+            address: None,
+            serves: false,
+            note: None,
+        }
+    };
+    member.runs(vec![missing("db"), missing("web")]);
+    let mut settle = |number, name: &str| {
+        let service = Some(ServiceName::new(name).expect("a name"));
+        let trigger = Trigger::Manual { by: "ann".into() };
+        let message = ToAgent::Settle { instruction: instruction(number), service, trigger };
+        member.hears(message, NOW)
+    };
+    let told = settle(1, "web");
+    let [ToServer::Record(_), ToServer::Record(_), ToServer::Services(report), settled] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    let serves: Vec<bool> = report.deployments.iter().map(|it| it.serves).collect();
+    assert_eq!(serves, [false, true]);
+    assert_eq!(*settled, ToServer::Settled { instruction: instruction(1), problem: None });
+    assert_eq!(settle(2, "web").len(), 2, "nothing is left to be done");
 }

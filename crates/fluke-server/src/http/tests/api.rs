@@ -1,6 +1,9 @@
+use fluke_model::id::ServiceName;
+use fluke_model::service::Service;
 use serde_json::json;
 
 use super::*;
+use crate::services::fixture::service;
 
 #[tokio::test]
 async fn before_the_first_commit_it_lives_and_is_not_ready_and_says_why() {
@@ -183,6 +186,75 @@ async fn a_reconcile_that_cannot_be_is_refused_with_the_reason() {
     assert_eq!(Answer::of(plain).await.problem().0, 415);
     let broken = server.local.post(url).header("content-type", "application/json").body("{");
     assert_eq!(Answer::of(broken).await.problem().0, 400);
+}
+
+#[tokio::test]
+async fn a_reconcile_of_a_service_concerns_the_hosts_that_should_run_it() {
+    let server = Server::start(Setup::default()).await;
+    let named = |name: &str, role: &str| {
+        let label = Labels::parse_pair(&format!("role={role}")).expect("a label");
+        let selector = Selector { match_labels: [label].into(), ..Selector::default() };
+        let name = ServiceName::new(name).expect("a name");
+        (name.clone(), Arc::new(Service { name, selector, ..service(None) }))
+    };
+    let services = [named("shop", "web"), named("ledger", "db")].into();
+    server.put_in_force("abc", Model { services, ..Model::default() });
+    let mut agent = server.agent("web-01");
+    let mut away = server.agent("web-02");
+    away.step(Input::Disconnected { why: "gone".into() });
+    let url = "http://x/api/v1/reconcile";
+    let ask = |body: serde_json::Value| Answer::of(server.local.post(url).json(&body));
+
+    for body in [
+        json!({"scope": "service", "name": "shop", "by": "ana"}),
+        json!({"scope": "service", "name": "shop", "agent": "web-01"}),
+    ] {
+        let accepted = ask(body.clone()).await;
+        assert_eq!(accepted.status, 202, "{body}: {}", accepted.text);
+        agent.nudged.recv().await.expect("it is woken");
+        let id = accepted.json()["id"].as_str().expect("an id").to_string();
+        let progress = Answer::of(server.local.get(format!("{url}/{id}"))).await.json();
+        let states: Vec<_> = progress["agents"]
+            .as_array()
+            .expect("agents")
+            .iter()
+            .map(|agent| (agent["name"].as_str(), agent["state"].as_str()))
+            .collect();
+        let of_all = [(Some("web-01"), Some("waiting")), (Some("web-02"), Some("offline"))];
+        let expected = if body["agent"].is_null() { &of_all[..] } else { &of_all[..1] };
+        assert_eq!(states, expected, "{body}");
+    }
+    let events = server.get("/api/v1/events?service=shop&kind=reconcile_requested").await.json();
+    let by = events["events"][1]["by"].as_str().expect("a name");
+    assert!(by.starts_with("ana via socket"), "{events}");
+
+    for (body, status, said) in [
+        (
+            json!({"scope": "service", "name": "shpo"}),
+            404,
+            "no service `shpo` is known; did you mean `shop`?",
+        ),
+        (
+            json!({"scope": "service", "name": "shop", "agent": "web-02"}),
+            409,
+            "the agent `web-02` is not connected",
+        ),
+        (
+            json!({"scope": "service", "name": "ledger", "agent": "web-01"}),
+            409,
+            "nothing of the service `ledger` should run on `web-01`",
+        ),
+        (json!({"scope": "service"}), 400, "the scope `service` needs a name"),
+        (
+            json!({"scope": "service", "name": "shop", "agent": "web-01", "seen": []}),
+            400,
+            "the scope `service` takes no `seen`",
+        ),
+    ] {
+        let (got, why) = ask(body.clone()).await.problem();
+        assert_eq!(got, status, "{body}: {why}");
+        assert!(why.starts_with(said), "{body}: {why}");
+    }
 }
 
 #[tokio::test]

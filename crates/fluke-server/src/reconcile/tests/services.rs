@@ -1,5 +1,7 @@
 //! A host's services: how they count, and how they are put right when somebody asks.
 
+use fluke_model::api::ReconcileStep;
+use fluke_model::id::ServiceName;
 use fluke_model::message::ServicesReport;
 use fluke_model::service::{DeploymentReport, Phase, Replica, Service, SnapshotService};
 
@@ -126,4 +128,79 @@ fn an_agent_that_runs_no_containers_is_not_held_against_its_services() {
     lab.runs(vec![DeploymentReport { verdict, phase: Phase::Missing, serves: false, ..it }]);
     assert_eq!(lab.status(), Status::Failed, "this one does speak of them");
     assert!(lab.machine.detail().service_details[0].deployments[0].refused);
+}
+
+fn named(name: &str) -> ServiceName {
+    ServiceName::new(name).expect("a name")
+}
+
+/// What was asked of the agent's services: which one, on whose word, and under which number.
+fn settle(sent: &[ToAgent]) -> (Option<&str>, Option<&str>, InstructionId) {
+    match sent {
+        [ToAgent::Settle { instruction, service, trigger }] => {
+            (service.as_ref().map(ServiceName::as_str), trigger.by(), *instruction)
+        }
+        other => panic!("not asked to settle: {other:?}"),
+    }
+}
+
+#[test]
+fn who_asks_for_a_service_gets_that_one_and_no_task_is_checked() {
+    let (mut lab, it) = with_service();
+    lab.runs(vec![it]);
+    let sent = lab.wish(What::Service(named("web")));
+    let (service, by, instruction) = settle(&sent);
+    assert_eq!((service, by), (Some("web"), Some("eve")));
+    assert_eq!(lab.progress, [Progress::Applying]);
+
+    lab.makes_for(instruction, Outcome::Success);
+    let [.., Progress::Step(begun), Progress::Step(ended)] = &lab.progress[..] else {
+        panic!("{:?}", lab.progress);
+    };
+    let place = |step: &ReconcileStep| (step.owner().map(str::to_string), step.step.to_string());
+    assert_eq!(place(begun), (Some("web".into()), "container.web".into()));
+    assert_eq!((begun.outcome, ended.outcome), (None, Some(Outcome::Success)));
+    lab.settles(instruction, None);
+    assert_eq!(lab.progress.last(), Some(&Progress::Ended { error: None }));
+    // What comes behind the answer is nobody's.
+    lab.progress.clear();
+    lab.makes_for(instruction, Outcome::Success);
+    assert_eq!(lab.progress, []);
+}
+
+#[test]
+fn two_who_ask_for_services_are_both_answered_each_with_their_own() {
+    let (mut lab, it) = with_service();
+    lab.runs(vec![it]);
+    let sent = lab.wish(What::Service(named("web")));
+    let (.., first) = settle(&sent);
+    let sent = lab.wish(What::Service(named("web")));
+    let (.., second) = settle(&sent);
+    assert_ne!(first, second);
+    lab.settles(second, Some("web: no such image"));
+    assert_eq!(lab.refusal(), "web: no such image");
+    lab.settles(first, None);
+    assert_eq!(lab.progress.last(), Some(&Progress::Ended { error: None }));
+}
+
+#[test]
+fn a_service_that_is_not_for_the_host_any_more_is_not_asked_for() {
+    let (mut lab, it) = with_service();
+    lab.runs(vec![it]);
+    assert_eq!(lab.wish(What::Service(named("db"))), []);
+    assert!(lab.refusal().contains("the service `db` no longer runs on this host"));
+    lab.wants("c3", &service(Some(2)), Policy::Remediate, &[]);
+    assert_eq!(lab.wish(What::Service(named("web"))), []);
+    assert!(lab.refusal().contains("(commit c3)"), "{}", lab.refusal());
+}
+
+#[test]
+fn those_who_wait_for_services_count_among_those_who_wait() {
+    let (mut lab, it) = with_service();
+    lab.runs(vec![it]);
+    for _ in 0..MAX_REQUESTS {
+        lab.wish(What::Service(named("web")));
+    }
+    let request = Request { id: "one more".into(), by: "eve".into(), what: What::Host };
+    assert!(!lab.machine.ask(request));
 }

@@ -44,6 +44,19 @@ impl Lab {
 
     /// The agent tells of something that was done to a container of `web`.
     fn does(&mut self, replica: Replica, fact: Fact) {
+        self.does_for(None, replica, fact);
+    }
+
+    /// The agent makes the only one anew on somebody's word, and that ends so.
+    pub(super) fn makes_for(&mut self, instruction: InstructionId, outcome: Outcome) {
+        let output = Output::from_text("");
+        let ended = Fact::Ended { outcome, duration_ms: 1, output };
+        for fact in [Fact::Began { reason: MISSING.into() }, ended] {
+            self.does_for(Some(instruction), Replica::Own, fact);
+        }
+    }
+
+    fn does_for(&mut self, instruction: Option<InstructionId>, replica: Replica, fact: Fact) {
         self.records += 1;
         let board = self.machine.board.as_ref().expect("a snapshot");
         let web = ServiceName::new("web").expect("a name");
@@ -51,7 +64,7 @@ impl Lab {
         let record = Record {
             id: RecordId(self.records),
             at: self.now.wall,
-            instruction: None,
+            instruction,
             snapshot: board.snapshot.hash(),
             commit: board.commit.clone(),
             subject: Subject::Service { service: Some(web), part },

@@ -34,7 +34,8 @@ fn asked_of(agents: usize) -> Known {
 
 fn step(number: usize, output: Option<&str>) -> Progress {
     Progress::Step(ReconcileStep {
-        task: TaskName::new("certs").expect("a name"),
+        task: Some(TaskName::new("certs").expect("a name")),
+        service: None,
         step: StepAddress::new("shell", &format!("s{number}")).expect("an address"),
         outcome: output.map(|_| Outcome::Success),
         output: output.map(str::to_string),

@@ -78,7 +78,8 @@ fn tell_problem(
     if it.refused {
         report.beside("next", service::REFUSED, Paint::Plain);
     } else if detail.agent.connected {
-        service::tell_outlook(report, it.status, service.policy, &detail.agent.name);
+        let (policy, agent) = (service.policy, &detail.agent.name);
+        service::tell_outlook(report, it.status, policy, &service.name, agent);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Drift of services is told and listed as that of tasks is, and their policies are kept to.
 
-use fluke_model::event::EventKind;
+use fluke_model::event::{Event, EventKind};
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::verdict::Outcome;
 
@@ -51,17 +51,30 @@ fn what_waits_for_a_human_stays_down_is_told_once_and_is_put_right_when_somebody
     assert!(running(&host, "web").is_empty(), "it waits for a human");
     assert_eq!(told(&alerts, "drift_detected"), 2, "{:?}", alerts.told());
 
-    asks(&bed, r#"{"scope":"agent","name":"app-1"}"#);
-    bed.settles();
+    // By name, and no other that waits.
+    bed.commit("db.fluke.hcl", &service("db", "1", ALERT_ONLY));
+    bed.until("it waits as well", |bed| bed.drift().len() == 2);
+    let progress = asks(&bed, r#"{"scope":"service","name":"web","by":"ann"}"#);
     assert_eq!(running(&host, "web"), [container], "the same one runs again");
+    assert!(running(&host, "db").is_empty(), "nobody asked for it");
+    let [app] = &progress.agents[..] else { panic!("{progress:?}") };
+    let done: Vec<_> =
+        app.steps.iter().map(|step| (step.owner(), step.step.to_string(), step.outcome)).collect();
+    assert_eq!(done, [(Some("web"), "container.web".into(), Some(Outcome::Success))]);
+    bed.commit("db.fluke.hcl", "");
+    bed.settles();
     bed.until("people know", |_| told(&alerts, "drift_remediated") == 2);
-    assert_eq!(alerts.received().len(), 4, "{:?}", alerts.told());
+    let of_web = alerts.told().iter().filter(|alert| alert.ends_with(" web")).count();
+    assert_eq!(of_web, 4, "{:?}", alerts.told());
     assert!(bed.drift().is_empty());
-    let found = bed.events_of("app-1", EventKind::DriftDetected);
+    let is_of_web = |event: &Event| event.service.as_ref().is_some_and(|it| it.as_str() == "web");
+    let mut found = bed.events_of("app-1", EventKind::DriftDetected);
+    found.retain(is_of_web);
     assert_eq!(found.len(), 2, "{}", bed.account());
     let ended = bed.events_of("app-1", EventKind::ApplyFinished);
-    let last = ended.iter().rfind(|event| event.service.is_some()).expect("it was put right");
+    let last = ended.iter().rfind(|event| is_of_web(event)).expect("it was put right");
     assert_eq!((last.trigger.as_deref(), last.outcome), (Some("manual"), Some(Outcome::Success)));
+    assert!(last.by.as_deref().is_some_and(|by| by.starts_with("ann via")), "{last:?}");
 }
 
 #[test]

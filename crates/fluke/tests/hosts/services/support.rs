@@ -127,15 +127,17 @@ pub fn is_asked_for(bed: &Bed) {
     assert_eq!(status, 202, "{said}");
 }
 
-/// Somebody asks for this to be put right, and waits until it is.
-pub fn asks(bed: &Bed, what: &str) {
+/// Somebody asks for this to be put right, and waits until it is; what was done.
+pub fn asks(bed: &Bed, what: &str) -> ReconcileProgress {
     let (status, said) = bed.server().post("/api/v1/reconcile", what).expect("an answer");
     assert_eq!(status, 202, "{said}");
     let asked: ReconcileAccepted = serde_json::from_str(&said).expect("as the API says");
     let path = format!("/api/v1/reconcile/{}", asked.id);
     let progress = || bed.server().get::<ReconcileProgress>(&path).expect("it is followed");
     bed.until(&format!("{what} is done"), |_| progress().done);
-    assert!(!progress().failed, "{:?}", progress());
+    let ended = progress();
+    assert!(!ended.failed, "{ended:?}");
+    ended
 }
 
 /// The proxy's program, which `scripts/test-tools` installs.

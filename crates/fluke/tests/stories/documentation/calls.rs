@@ -71,6 +71,7 @@ task "certs" {
 "#;
     fleet.commit("certificates", manifest).await;
     fleet.settles().await;
+    fleet.commit_service("shop", &["web-01"]).await;
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().unix_socket(fleet.socket()).build().expect("a client");
     for block in blocks("http") {
