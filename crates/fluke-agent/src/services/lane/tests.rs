@@ -519,10 +519,10 @@ fn an_image_is_the_one_that_is_wanted_however_its_name_is_written() {
         let web = stage.wants([service("web", ContainerSpec { image, ..spec(RUNS) })])[0];
         stage.until_serves(web).await;
         let before = stage.containers().await.remove(0);
-        for _ in 0..2 {
-            stage.look_again();
-            stage.until_serves(web).await;
-        }
+        let instruction = InstructionId { session: stage.session(), number: 1 };
+        let trigger = Trigger::Manual { by: "ann".into() };
+        stage.lane().inbox.settle(Settle { instruction, service: None, trigger });
+        stage.until(|stage| stage.settled(instruction)).await;
         let after = stage.containers().await.remove(0);
         assert_eq!((before.id, before.pid), (after.id, after.pid), "it is left alone");
         assert_eq!(stage.endings("container.web"), [Outcome::Success]);
@@ -585,50 +585,29 @@ fn a_container_that_a_power_cut_damaged_keeps_the_others_from_nothing() {
     });
 }
 
-#[test]
-fn a_fleet_that_changes_all_the_time_keeps_no_container_waiting() {
-    tell("a_fleet_that_changes_all_the_time_keeps_no_container_waiting", async |stage| {
-        let web = stage.wants([service("web", spec(RUNS))])[0];
-        let address = stage.until_serves(web).await.address.expect("it has one");
-        let inbox = stage.lane().inbox.clone();
-        let shop = ServiceName::new("shop").expect("a name");
-        let tables = [BTreeSet::new(), BTreeSet::from([address])].map(|addresses| {
-            let names: Names = vec![(shop.clone(), addresses)].into();
-            names
-        });
-        let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let others = std::thread::spawn({
-            let is_over = is_over.clone();
-            move || {
-                for names in tables.iter().cycle() {
-                    inbox.edit(DirectoryEdit::Names(names.whole()));
-                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                        return;
-                    }
-                }
-            }
-        });
-        let before = stage.containers().await.remove(0);
-        stage.kill(&before);
-        stage.until_runs_other_than(&before).await;
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        others.join().expect("nobody died");
+#[tokio::test]
+async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (out, _said) = tokio::sync::mpsc::channel(1);
+    let socket = dir.path().join("podman.sock");
+    let podman = Podman::at(&socket).expect("a client");
+    let mut lane = Lane::new(Start {
+        host: AgentName::new(fixture::HOST).expect("a name"),
+        node_type: NodeType::Worker,
+        config: ServicesConfig { socket, ..ServicesConfig::default() },
+        ceiling: Ceiling::default(),
+        environment: Environment::from_pairs([("", "")]),
+        clock: Arc::new(|| std::time::SystemTime::now().into()),
+        folder: Folder::within(dir.path()),
+        inbox: Arc::default(),
+        scribe: Scribe(out),
+        podman,
     });
-}
-
-#[test]
-fn a_podman_that_comes_later_is_found() {
-    tell("a_podman_that_comes_later_is_found", async |stage| {
-        stage.crash();
-        stage.podman_ends();
-        stage.start();
-        let web = stage.wants([service("web", spec(RUNS))])[0];
-        let report = stage.until_report(web, |report| report.phase == Phase::Failed).await;
-        assert!(report.note.is_some_and(|note| note.contains("install Podman")));
-        stage.podman_begins();
-        let report = stage.until_serves(web).await;
-        assert_eq!((report.phase, report.note), (Phase::Running, None));
-    });
+    lane.inbox.release(Vec::new());
+    lane.look_at = Instant::now().checked_sub(Duration::from_secs(1));
+    assert_eq!(lane.wait().await, Wake::Due);
+    lane.look_at = None;
+    assert_eq!(lane.wait().await, Wake::Told, "whatever it was, it is heard then");
 }
 
 #[tokio::test]
