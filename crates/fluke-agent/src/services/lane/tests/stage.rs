@@ -57,7 +57,9 @@ pub fn tell(name: &str, story: impl AsyncFnOnce(&mut Stage)) {
                    mkdir /run/netns /run/lock /mnt/sys; mount -t sysfs sysfs /mnt/sys; \
                    ip link set lo up; exec \"$@\"";
     let mut again = Command::new("unshare");
-    again.args(["--net", "--mount", "sh", "-c", prepare, "sh"]).arg(this);
+    // However a story ends, nothing that it started goes on.
+    again.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    again.args(["sh", "-c", prepare, "sh"]).arg(this);
     let name = format!("services::lane::tests::{name}");
     again.args(["--exact", &name, "--nocapture"]).env(INSIDE, "1");
     let output = again.output().expect("unshare runs");
