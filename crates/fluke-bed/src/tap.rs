@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -150,7 +150,8 @@ impl Shared {
 
     fn podman(&self) -> io::Result<UnixStream> {
         let pid = self.site.pid(&self.host).map_err(io::Error::other)?;
-        UnixStream::connect(format!("/proc/{pid}/root/{PODMAN}"))
+        let root = Path::new("/proc").join(pid).join("root");
+        UnixStream::connect(root.join(PODMAN))
     }
 
     /// As a crash would. It may be dead already: two of its requests can be under way.

@@ -2,12 +2,17 @@
 //!
 //! A schema is a list of what it takes:
 //!
-//! ```ignore
-//! let mut fields = Fields::of_block(block, &evaluate, &mut problems);
+//! ```
+//! # use fluke_manifest::hcl::ast::Block;
+//! # use fluke_manifest::hcl::decode::{Evaluate, Field, Fields};
+//! # use fluke_manifest::hcl::problem::Problem;
+//! # fn read(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) {
+//! let mut fields = Fields::of_block(block, evaluate, problems);
 //! let command = fields.required(Field::string("command"));
 //! let timeout = fields.optional(Field::duration("timeout"));
 //! let user = fields.optional(Field::string("user"));
 //! fields.finish();
+//! # }
 //! ```
 //!
 //! What fails is reported and read as absent; what is never taken is reported by `finish`.
