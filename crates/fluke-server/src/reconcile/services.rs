@@ -144,8 +144,8 @@ impl Machine {
     pub(super) fn service_statuses(&self) -> impl Iterator<Item = Status> {
         let parts = self.network_parts();
         let broken = parts.into_iter().filter(|part| part.problem.is_some());
-        let services = self.each_service().map(|(_, status)| status);
-        let services = services.filter(|_| self.keeps_services());
+        let keeps_any = self.keeps_services();
+        let services = self.each_service().map(|(_, status)| status).filter(move |_| keeps_any);
         services.chain(broken.map(|_| Status::Failed))
     }
 
