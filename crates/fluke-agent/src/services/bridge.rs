@@ -57,15 +57,17 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// The numbers of what is attached to the bridge; nothing where there is no bridge.
-    pub fn attached(&self) -> BTreeSet<u32> {
-        let class = self.sys.join("class/net");
-        let Ok(ports) = std::fs::read_dir(class.join(INTERFACE).join("brif")) else {
+    /// What is attached to the bridge; nothing where there is no bridge.
+    pub fn ports(&self) -> BTreeSet<String> {
+        let Ok(ports) = std::fs::read_dir(self.class().join(INTERFACE).join("brif")) else {
             return BTreeSet::new();
         };
-        let number =
-            |port: std::fs::DirEntry| number(&class.join(port.file_name()).join("ifindex"));
-        ports.flatten().filter_map(number).collect()
+        ports.flatten().filter_map(|port| port.file_name().into_string().ok()).collect()
+    }
+
+    /// The number of an interface of the host.
+    pub fn number(&self, interface: &str) -> Option<u32> {
+        number(&self.class().join(interface).join("ifindex"))
     }
 
     /// The number of the other end of a container's interface, where it can be told.
@@ -73,6 +75,10 @@ impl Interfaces {
         // The container's own view, which is of its own network.
         let own = self.proc.join(process.to_string()).join("root/sys/class/net/eth0/iflink");
         number(&own)
+    }
+
+    fn class(&self) -> PathBuf {
+        self.sys.join("class/net")
     }
 }
 

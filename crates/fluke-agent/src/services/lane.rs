@@ -24,6 +24,7 @@ pub(super) mod saying;
 pub(super) mod state;
 mod telling;
 mod watch;
+mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;

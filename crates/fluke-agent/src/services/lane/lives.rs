@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -24,6 +26,8 @@ pub struct Lives {
 struct Life {
     /// When it was first seen.
     since: Instant,
+    /// Readable once it has ended.
+    end: Arc<AsyncFd<OwnedFd>>,
     task: AbortHandle,
 }
 
@@ -40,12 +44,25 @@ impl Lives {
         for process in processes {
             if self.watched.len() < MOST
                 && !self.watched.contains_key(process)
-                && let Some(life) = watch(*process)
+                && let Some(end) = watch(*process)
             {
-                let task = self.running.spawn(ended(*process, life));
-                self.watched.insert(*process, Life { since: Instant::now(), task });
+                let end = Arc::new(end);
+                let task = self.running.spawn(ended(*process, end.clone()));
+                self.watched.insert(*process, Life { since: Instant::now(), end, task });
             }
         }
+    }
+
+    /// Whether it is watched.
+    pub fn knows(&self, process: i32) -> bool {
+        self.watched.contains_key(&process)
+    }
+
+    /// Whether one of those that are watched has ended, as the kernel says now.
+    pub fn has_one_ended(&self) -> bool {
+        let ends = self.watched.values().map(|life| PollFd::new(&*life.end, PollFlags::IN));
+        let mut ends: Vec<_> = ends.collect();
+        poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ended| ended > 0)
     }
 
     /// When a process was first seen, by a clock that never jumps.
@@ -65,9 +82,9 @@ impl Lives {
     }
 }
 
-async fn ended(process: i32, life: AsyncFd<OwnedFd>) -> i32 {
+async fn ended(process: i32, end: Arc<AsyncFd<OwnedFd>>) -> i32 {
     // One that cannot be waited for is told of by Podman.
-    if life.readable().await.is_err() {
+    if end.readable().await.is_err() {
         std::future::pending().await
     }
     tokio::time::sleep(NOTED).await;

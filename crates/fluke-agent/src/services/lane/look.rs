@@ -11,7 +11,9 @@ use fluke_model::time::Timestamp;
 use fluke_model::volume::Volumes;
 
 use super::desired::Desired;
+use super::lives::Lives;
 use super::memory::{Listing, Memory};
+use super::wiring::Wiring;
 use crate::services::bridge::{self, Interfaces};
 use crate::services::observe::{self, Now};
 use crate::services::plan::{Container, Network, State};
@@ -49,6 +51,7 @@ impl Seen {
 pub struct Known {
     memory: Memory,
     closely: Closely,
+    wiring: Wiring,
 }
 
 impl Known {
@@ -61,9 +64,6 @@ impl Known {
 /// Looks closely only where something is new: a list tells whether it is.
 #[derive(Debug, Default)]
 struct Closely(BTreeMap<String, (Mark, Details)>);
-
-/// Where the interfaces of containers lead, by their first processes.
-type Ends = BTreeMap<i32, u32>;
 
 /// What makes a closer look worth while when it changes.
 type Mark = (String, i64, Option<Vec<String>>);
@@ -98,6 +98,8 @@ pub struct Look<'a> {
     pub subnet: Subnet,
     /// The kernel's view.
     pub interfaces: &'a Interfaces,
+    /// Who is known to run.
+    pub lives: &'a Lives,
     /// What people's clocks show.
     pub time: Timestamp,
 }
@@ -105,15 +107,21 @@ pub struct Look<'a> {
 impl Look<'_> {
     /// Looks at everything.
     pub async fn around(&self, known: &mut Known) -> Result<Seen, PodmanError> {
-        let Known { memory, closely } = known;
-        let (listing, ends) = self.list(memory).await?;
+        let Known { memory, closely, wiring } = known;
+        let listing = match self.recalled(memory) {
+            Some(listing) => listing,
+            None => {
+                wiring.forget();
+                self.list(memory).await?
+            }
+        };
         let network = match self.desired.wanted.is_empty() {
             true => Network::Ready,
             false => bridge::judge(listing.network.as_ref(), self.subnet),
         };
         let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
-        let attached = self.interfaces.attached();
+        wiring.see(&ran(listed).collect(), self.interfaces);
         let mut containers = Vec::with_capacity(listed.len());
         let mut processes = BTreeSet::new();
         for it in listed.iter() {
@@ -124,7 +132,7 @@ impl Look<'_> {
                 container.state = State::Stuck;
             }
             if container.tampered.is_none() {
-                container.tampered = self.is_cut_off(&container, &ends, &attached);
+                container.tampered = self.is_cut_off(&container, wiring);
             }
             if container.is_ours && it.pid > 0 {
                 processes.insert(it.pid);
@@ -137,25 +145,30 @@ impl Look<'_> {
         Ok(Seen { containers, present, used, network, processes, volumes })
     }
 
-    /// What there is: as Podman says, or as it said where it would say the same; and where the
-    /// interfaces of what runs lead.
-    async fn list(&self, memory: &mut Memory) -> Result<(Arc<Listing>, Ends), PodmanError> {
+    /// What there is, where it is known without asking.
+    fn recalled(&self, memory: &Memory) -> Option<Arc<Listing>> {
+        let listing = memory.recall(memory.stamp().as_ref(), Instant::now())?;
+        self.do_all_run(&listing.containers).then_some(listing)
+    }
+
+    /// What there is, as Podman says.
+    async fn list(&self, memory: &mut Memory) -> Result<Arc<Listing>, PodmanError> {
         let stamp = memory.stamp();
-        if let Some(listed) = memory.recall(stamp.as_ref(), Instant::now())
-            && let Some(ends) = self.ends_of_all(&listed.containers)
-        {
-            return Ok((listed, ends));
-        }
-        let listed = Arc::new(Listing {
+        let listing = Arc::new(Listing {
             containers: self.podman.list().await?,
             volumes: self.volumes().await,
             network: self.podman.network(bridge::NETWORK).await?,
         });
         memory.learn(self.podman).await;
-        memory.keep(stamp, &listed, Instant::now());
-        let ends = self.ends(&listed.containers).filter_map(|(process, end)| Some((process, end?)));
-        let ends = ends.collect();
-        Ok((listed, ends))
+        memory.keep(stamp, &listing, Instant::now());
+        Ok(listing)
+    }
+
+    /// Whether all of ours that ran when this was listed still do.
+    fn do_all_run(&self, listed: &[Listed]) -> bool {
+        let runs =
+            |process| self.lives.knows(process) || self.interfaces.other_end(process).is_some();
+        !self.lives.has_one_ended() && ran(listed).all(runs)
     }
 
     /// The volumes of replicas that may be elsewhere, which others have to know of.
@@ -171,18 +184,6 @@ impl Look<'_> {
                 None
             }
         }
-    }
-
-    /// Where the interface of each of ours leads that ran when this was listed. Only the living have
-    /// one.
-    fn ends(&self, listed: &[Listed]) -> impl Iterator<Item = (i32, Option<u32>)> {
-        let ran = listed.iter().filter(|it| it.pid > 0 && is_deployed(it));
-        ran.map(|it| (it.pid, self.interfaces.other_end(it.pid)))
-    }
-
-    /// The same, if all of them still run.
-    fn ends_of_all(&self, listed: &[Listed]) -> Option<Ends> {
-        self.ends(listed).map(|(process, end)| Some((process, end?))).collect()
     }
 
     /// A closer look at one of ours, unless nothing is new about it.
@@ -227,18 +228,13 @@ impl Look<'_> {
     }
 
     /// Whether it runs in a network that nothing leads into: the bridge was removed under it.
-    fn is_cut_off(
-        &self,
-        container: &Container,
-        ends: &Ends,
-        attached: &BTreeSet<u32>,
-    ) -> Option<String> {
+    fn is_cut_off(&self, container: &Container, wiring: &Wiring) -> Option<String> {
         let process = container.process.filter(|_| container.in_network)?;
-        let own = *ends.get(&process)?;
+        let leads_there = wiring.leads_there(process)?;
         if let Some(address) = container.address.filter(|it| !self.subnet.contains(*it)) {
             return Some(format!("its address, {address}, is not of this host's subnet"));
         }
-        (!attached.contains(&own)).then(|| "it is cut off from its network".into())
+        (!leads_there).then(|| "it is cut off from its network".into())
     }
 
     /// Which of the images that something missing needs are here.
@@ -259,6 +255,11 @@ impl Look<'_> {
         }
         Ok(present)
     }
+}
+
+/// The first processes of ours that ran when this was listed.
+fn ran(listed: &[Listed]) -> impl Iterator<Item = i32> {
+    listed.iter().filter(|it| it.pid > 0 && is_deployed(it)).map(|it| it.pid)
 }
 
 /// Whether it is of a deployment, as its labels say.

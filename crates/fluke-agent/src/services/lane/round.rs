@@ -105,6 +105,7 @@ impl Lane {
         let (subnet, time) = (self.subnet(), (self.clock)());
         self.sight_podman();
         let mut known = std::mem::take(&mut self.known);
+        let lives = std::mem::take(&mut self.lives);
         // Where nothing may be made, nobody needs Podman.
         let is_absent = self.refusal().is_some() && !watch::is_there(&self.config.socket);
         let look = async {
@@ -112,11 +113,12 @@ impl Lane {
                 return Ok(Seen::nothing());
             }
             let desired = desired.as_ref();
-            let look = Look { podman: &podman, desired, subnet, interfaces: &interfaces, time };
+            let (podman, interfaces, lives) = (&podman, &interfaces, &lives);
+            let look = Look { podman, desired, subnet, interfaces, lives, time };
             look.around(&mut known).await
         };
         let seen = self.meanwhile(account, look).await;
-        self.known = known;
+        (self.known, self.lives) = (known, lives);
         self.looked = Some(Instant::now());
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);

@@ -1,6 +1,7 @@
 //! The interface itself: looked at, and told. Makes no decisions.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use super::endpoints::Own;
 use super::key::PrivateKey;
 use super::net::Net;
 use super::netlink::message::Message;
-use super::netlink::route::{self, Link};
+use super::netlink::route::{self, Address, Link};
 use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
 use super::uapi;
@@ -136,23 +137,25 @@ impl Interface {
     /// The host's own addresses, but for those of this interface.
     pub fn own_addresses(&self) -> io::Result<Vec<Own>> {
         let socket = Socket::open(Family::Route)?;
-        let mut out = BTreeMap::new();
-        socket.list(route::get_links(), |_, body| {
-            let link = route::read_link(body).filter(|link| link.up && !link.loopback);
-            let link = link.filter(|link| link.name != self.name);
-            out.extend(link.map(|link| (link.index, VIRTUAL.contains(&link.kind.as_str()))));
-        })?;
-        let mut found = Vec::new();
+        let mut addresses = Vec::new();
         socket.list(route::get_addresses(), |_, body| {
-            let Some(it) = route::read_address(body).filter(|it| it.global) else { return };
-            let is_virtual = out.get(&it.index);
-            found.extend(is_virtual.map(|is_virtual| Own {
-                ip: it.ip,
-                bits: it.bits,
-                is_virtual: *is_virtual,
-            }));
+            addresses.extend(route::read_address(body).filter(|it| it.global));
         })?;
-        Ok(found)
+        // Of all interfaces only these are asked for: a host has one for each container, and to
+        // tell of it takes the kernel longer than all the rest.
+        let mut links = BTreeMap::new();
+        for address in &addresses {
+            if let Entry::Vacant(link) = links.entry(address.index) {
+                link.insert(found(socket.ask(route::get_link_at(address.index)))?);
+            }
+        }
+        let leads_out = |link: &&Link| link.up && !link.loopback && link.name != self.name;
+        let own = |it: &Address| {
+            let link = links.get(&it.index)?.as_ref().filter(leads_out)?;
+            let is_virtual = VIRTUAL.contains(&link.kind.as_str());
+            Some(Own { ip: it.ip, bits: it.bits, is_virtual })
+        };
+        Ok(addresses.iter().filter_map(own).collect())
     }
 
     /// Whether iptables keeps the mesh and our containers apart.
@@ -183,14 +186,7 @@ impl Interface {
     }
 
     fn link(&self) -> io::Result<Option<Link>> {
-        match Socket::open(Family::Route)?.ask(route::get_link(&self.name)) {
-            Ok((_, body)) => match route::read_link(&body) {
-                Some(link) => Ok(Some(link)),
-                None => Err(io::ErrorKind::InvalidData.into()),
-            },
-            Err(error) if is(&error, Errno::NODEV) => Ok(None),
-            Err(error) => Err(error),
-        }
+        found(Socket::open(Family::Route)?.ask(route::get_link(&self.name)))
     }
 
     /// What WireGuard has, whoever it is here.
@@ -276,6 +272,18 @@ impl Interface {
 
 fn is_wireguard(link: &Link) -> bool {
     [KERNEL, PROGRAM].contains(&link.kind.as_str())
+}
+
+/// The interface that was asked for, if it is there.
+fn found(answer: io::Result<(u16, Vec<u8>)>) -> io::Result<Option<Link>> {
+    match answer {
+        Ok((_, body)) => match route::read_link(&body) {
+            Some(link) => Ok(Some(link)),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        },
+        Err(error) if is(&error, Errno::NODEV) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The kernel's WireGuard, if it has one.

@@ -79,9 +79,9 @@ pub fn get_link(name: &str) -> Message {
     Message::new(GET_LINK, 0, &[0; LINK_PART]).with(attributes)
 }
 
-/// Asks for all interfaces.
-pub fn get_links() -> Message {
-    Message::new(GET_LINK, 0, &[0; LINK_PART])
+/// The same, by its number.
+pub fn get_link_at(index: u32) -> Message {
+    Message::new(GET_LINK, 0, &link_part(index, false))
 }
 
 /// Makes one that the kernel's WireGuard serves.
