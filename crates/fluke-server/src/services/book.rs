@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
-use fluke_model::service::{DeploymentId, Phase};
+use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
 
 use super::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
@@ -172,15 +173,11 @@ impl Book {
     /// Takes what a commit says.
     pub fn want(&mut self, services: &Services) {
         self.changed.in_force |= !std::mem::replace(&mut self.directory.is_in_force, true);
-        if self.services.is_empty() && services.is_empty() {
+        let differing = differing(&self.services, services);
+        if differing.is_empty() {
             return;
         }
-        let is_other = |(name, service): &(&ServiceName, &_), others: &Services| {
-            others.get(*name).is_none_or(|other| !std::sync::Arc::ptr_eq(other, service))
-        };
-        let gone = self.services.iter().filter(|it| is_other(it, services));
-        let new = services.iter().filter(|it| is_other(it, &self.services));
-        self.touched.extend(gone.chain(new).map(|(name, _)| name.clone()));
+        self.touched.extend(differing);
         self.services = services.clone();
         let is_numbered =
             |name: &ServiceName| services.get(name).is_some_and(|it| it.replicas.is_some());
@@ -209,11 +206,7 @@ impl Book {
         match word {
             Word::Forgotten | Word::Came(_) => Urgency::None,
             Word::Services(report) => self.reported(agent, report),
-            Word::Network(report) => {
-                self.changed.owns = true;
-                self.on(agent, |host| host.connects(Some(report)));
-                Urgency::Soon
-            }
+            Word::Network(report) => self.connects(agent, report),
             Word::Mesh(report) => {
                 self.view.claims.claim(agent, report.claim, now.wall);
                 self.on(agent, |host| host.mesh = Some(report));
@@ -259,6 +252,19 @@ impl Book {
         if let Some(host) = self.view.hosts.get_mut(agent) {
             change(host);
         }
+    }
+
+    /// Takes how names, routes and mesh are on a host. Others wait for what a proxy has loaded, and
+    /// for nothing else of it.
+    fn connects(&mut self, agent: &AgentName, report: NetworkReport) -> Urgency {
+        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
+        let before = host.routes();
+        host.connects(Some(report));
+        if host.routes() == before || !host.is_a_proxy() {
+            return Urgency::None;
+        }
+        self.changed.owns = true;
+        Urgency::Soon
     }
 
     fn is_now(&mut self, agent: &AgentName, next: impl FnOnce(Presence) -> Presence) -> Urgency {
@@ -383,8 +389,9 @@ impl Book {
     }
 
     fn tabulate(&mut self, now: Instant) -> bool {
-        let names = self.directory.names.turn(self.view.names(&self.services, now));
-        let routes = self.directory.routes.turn(self.view.routes(&self.services, now));
+        let (names, routes) = self.view.names_and_routes(&self.services, now);
+        let names = self.directory.names.turn(names);
+        let routes = self.directory.routes.turn(routes);
         let named = names.iter().flat_map(|edit| edit.set.iter().map(|(name, _)| name.clone()));
         self.touched.extend(named);
         names.is_some() || routes.is_some()
@@ -455,6 +462,16 @@ impl Book {
         }
         self.view.hosts.retain(|_, host| !is_lost(host) || !host.volumes.is_empty());
     }
+}
+
+/// Which services are not the same in both.
+fn differing(one: &Services, other: &Services) -> BTreeSet<ServiceName> {
+    let is_same = |name: &ServiceName, service: &Arc<Service>, others: &Services| {
+        others.get(name).is_some_and(|it| Arc::ptr_eq(it, service) || it == service)
+    };
+    let gone = one.iter().filter(|(name, service)| !is_same(name, service, other));
+    let new = other.keys().filter(|name| !one.contains_key(*name));
+    gone.map(|(name, _)| name).chain(new).cloned().collect()
 }
 
 fn has_retiring(host: &HostView) -> bool {

@@ -229,16 +229,13 @@ impl View {
         serving.into_iter().map(|(service, found)| (service, choose(found))).collect()
     }
 
-    /// What is called what. A service of the commit that nothing serves has a name all the same.
-    pub fn names(&self, services: &Services, now: Instant) -> Names {
-        let mut serving = self.serving(services, now);
-        let row = |name: &ServiceName| (name.clone(), serving.remove(name).unwrap_or_default());
-        Table(services.keys().map(row).collect())
-    }
-
-    /// What comes in goes where.
-    pub fn routes(&self, services: &Services, now: Instant) -> Routes {
+    /// What is called what, and what comes in goes where. A service of the commit that nothing serves
+    /// has a name all the same.
+    pub fn names_and_routes(&self, services: &Services, now: Instant) -> (Names, Routes) {
         let serving = self.serving(services, now);
+        let row =
+            |name: &ServiceName| (name.clone(), serving.get(name).cloned().unwrap_or_default());
+        let names = Table(services.keys().map(row).collect());
         let mut routes = BTreeMap::new();
         for service in services.values() {
             let addresses = serving.get(&service.name);
@@ -249,7 +246,7 @@ impl View {
                 routes.insert(key, Route { traffic: port.traffic.clone(), upstreams });
             }
         }
-        Table(routes)
+        (names, Table(routes))
     }
 
     /// Who is in the mesh; also those that are away, whose tunnels wait for them.

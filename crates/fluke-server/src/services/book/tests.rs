@@ -354,6 +354,35 @@ fn a_repository_without_services_is_no_work() {
     assert_eq!(book.due(), None);
 }
 
+#[test]
+fn a_commit_that_leaves_services_as_they_are_is_no_work() {
+    let mut lab = Lab::settled(Some(1));
+    lab.joins("a", vec![deployment("0", Replica::Number(0), at(4))]);
+    let again = Service { description: Some("now with words".into()), ..service(Some(1)) };
+    for (wanted, is_work) in [(service(Some(1)), false), (again.clone(), true), (again, false)] {
+        lab.book.want(&Services::from([(web(), Arc::new(wanted))]));
+        assert_eq!(lab.book.changed.placement || lab.book.changed.tables, is_work);
+        assert_eq!(lab.book.go_through(lab.now).services.contains(&web()), is_work);
+    }
+}
+
+#[test]
+fn what_a_host_says_of_its_network_is_work_where_somebody_waits_for_it() {
+    let mut lab = Lab::settled(None);
+    for (host, node_type) in [("worker", NodeType::Worker), ("edge", NodeType::Proxy)] {
+        lab.comes(host, node_type);
+        let said = |lab: &mut Lab, routes: &[u8]| {
+            let section = SectionReport { hash: Hash256::of(routes), problem: None };
+            let (names, mesh) = (section.clone(), section.clone());
+            lab.says(host, Word::Network(NetworkReport { names, routes: Some(section), mesh }))
+        };
+        let of_a_proxy = if host == "edge" { Urgency::Soon } else { Urgency::None };
+        assert_eq!(said(&mut lab, b"some"), of_a_proxy, "{host}");
+        assert_eq!(said(&mut lab, b"some"), Urgency::None, "{host} has loaded nothing else");
+        assert_eq!(said(&mut lab, b"others"), of_a_proxy, "{host}");
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Comes(usize),

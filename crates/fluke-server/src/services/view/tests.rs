@@ -51,7 +51,7 @@ impl Lab {
     }
 
     fn addresses(&self) -> Vec<String> {
-        let names = self.view.names(&self.services, self.now);
+        let names = self.view.names_and_routes(&self.services, self.now).0;
         names.0[&web()].iter().map(|address| address.to_string()).collect()
     }
 
@@ -66,7 +66,7 @@ impl Lab {
     }
 
     fn routes(&self) -> Hash256 {
-        self.view.routes(&self.services, self.now).hash()
+        self.view.names_and_routes(&self.services, self.now).1.hash()
     }
 
     fn released(&self, host: &str) -> usize {
@@ -114,7 +114,7 @@ fn the_last_one_is_not_taken_out_on_suspicion() {
 fn a_route_leads_to_the_port_of_every_container_that_serves() {
     let mut lab = Lab::with(None, &["a"]);
     lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
-    let routes = lab.view.routes(&lab.services, lab.now);
+    let routes = lab.view.names_and_routes(&lab.services, lab.now).1;
     let (key, route) = routes.0.iter().next().expect("one");
     assert_eq!((key.service.as_str(), key.port.as_str()), ("web", "http"));
     let upstreams: Vec<String> = route.upstreams.iter().map(|it| it.to_string()).collect();
