@@ -5,7 +5,7 @@
 
 mod attendance;
 mod beats;
-mod pulse;
+pub(crate) mod pulse;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use super::book::{Book, Directory, Own, Urgency, Word};
 use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
+use crate::session::pulse::Pulses;
 use crate::source::Desired;
 
 /// Changes that come within so long of each other are told together, unless one cannot wait.
@@ -36,6 +37,7 @@ pub struct Desk {
     desired: watch::Receiver<Option<Arc<Desired>>>,
     directory: watch::Receiver<Arc<Directory>>,
     book: Arc<RwLock<Book>>,
+    pulses: Pulses,
 }
 
 /// What is one agent's, and the commit for which that was decided.
@@ -77,7 +79,8 @@ impl Desk {
             urgency: Urgency::None,
         };
         tokio::spawn(clerk.run(git, heard));
-        Self { words, desired: desired_seen, directory: directory_seen, book }
+        let pulses = Pulses::start();
+        Self { words, desired: desired_seen, directory: directory_seen, book, pulses }
     }
 
     /// What Git says, told no sooner than what follows from it for each host.
@@ -88,6 +91,11 @@ impl Desk {
     /// What all agents are told alike.
     pub fn directory(&self) -> watch::Receiver<Arc<Directory>> {
         self.directory.clone()
+    }
+
+    /// Where it is noticed that a machine falls silent.
+    pub(crate) fn pulses(&self) -> &Pulses {
+        &self.pulses
     }
 
     /// Everything that is known, for those who ask. Held as briefly as possible: the desk waits.

@@ -15,10 +15,10 @@ use fluke_wire::server::Link;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::pulse::{Pulse, judge};
+use super::pulse::Felt;
 use crate::clock::until;
 use crate::reconcile::Wanted;
-use crate::services::book::{Directory, Word};
+use crate::services::book::{Directory, Own, Word};
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
 use crate::source::Desired;
@@ -51,8 +51,7 @@ struct Seat {
     told: Told,
     /// The replicas that it was last held to.
     placed: Option<Placed>,
-    pulse: Option<(Pulse, Instant)>,
-    is_silent: bool,
+    pulse: Option<Felt>,
     has_asked: bool,
     /// Whether the agent has said what it has, which it does behind what it knows of others.
     has_spoken: bool,
@@ -107,7 +106,6 @@ impl Attendance {
             told: Told::default(),
             placed: None,
             pulse: None,
-            is_silent: false,
             has_asked: false,
             has_spoken: false,
         });
@@ -160,8 +158,8 @@ impl Attendance {
             return;
         }
         let Ok(Some(socket)) = timeout(SOCKET_WITHIN, link.socket()).await else { return };
-        match Pulse::take(socket) {
-            Ok(pulse) => seat.pulse = Some((pulse, Instant::now())),
+        match self.desk.pulses().feel(socket) {
+            Ok(felt) => seat.pulse = Some(felt),
             Err(error) => {
                 tracing::warn!(agent = %self.agent, %error, "a host that dies is noticed late");
             }
@@ -173,32 +171,21 @@ impl Attendance {
         let waiting = self.is_waiting.then_some(self.waits_until);
         let Some(seat) = &mut self.seat else { return until(waiting).await };
         let waiting = waiting.into_iter().chain(self.knows_better_until).min();
-        let pulse = seat.pulse.as_ref().map(|(_, next)| *next);
+        let pulse = &mut seat.pulse;
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
         tokio::select! {
             Ok(()) = seat.lot.changed() => {}
             Ok(()) = seat.directory.changed() => {}
-            () = until(pulse) => {}
+            () = falls_silent_or_answers(pulse) => {}
             () = until(waiting) => {}
         }
     }
 
-    /// Looks whether the agent's machine lives, when it is time to.
+    /// Says so, where the agent's machine has fallen silent or answers again.
     pub(super) async fn look(&mut self) {
-        let Some(seat) = &mut self.seat else { return };
-        let Some((pulse, next)) = &mut seat.pulse else { return };
-        if *next > Instant::now() {
-            return;
-        }
-        let Ok(silence) = pulse.silence() else {
-            // The connection is over, which its session hears of.
-            seat.pulse = None;
-            return;
-        };
-        let look = judge(silence);
-        *next = Instant::now() + look.next;
-        if std::mem::replace(&mut seat.is_silent, look.is_silent) != look.is_silent {
-            let word = if look.is_silent { Word::Silent } else { Word::Answers };
+        let pulse = self.seat.as_mut().and_then(|seat| seat.pulse.as_mut());
+        if let Some(is_silent) = pulse.and_then(Felt::news) {
+            let word = if is_silent { Word::Silent } else { Word::Answers };
             self.desk.tell(&self.agent, self.session, word).await;
         }
     }
@@ -208,14 +195,9 @@ impl Attendance {
         let now = Instant::now();
         self.knows_better_until = self.knows_better_until.filter(|until| *until > now);
         let Some(seat) = &mut self.seat else { return Vec::new() };
-        let own = seat.lot.borrow_and_update().own.clone();
-        let directory = seat.directory.borrow_and_update().clone();
         let told = &mut seat.told;
-        let mut messages = Vec::new();
-        if let Some(subnet) = own.subnet.filter(|subnet| told.subnet != Some(*subnet)) {
-            told.subnet = Some(subnet);
-            messages.push(ToAgent::Subnet(subnet));
-        }
+        let (subnet, released) = told.lacks_of_its_own(&seat.lot.borrow_and_update().own);
+        let directory = seat.directory.borrow_and_update().clone();
         let mut edits = Vec::new();
         if directory.is_in_force && self.knows_better_until.is_none() {
             edits = told.lacks(&directory, self.came.node_type);
@@ -223,14 +205,9 @@ impl Attendance {
         if directory.is_in_force && (seat.has_spoken || self.knows_better_until.is_none()) {
             edits.extend(told.lacks_of_placements(&directory));
         }
-        messages.extend(edits.into_iter().map(ToAgent::Directory));
-        let released: Vec<DeploymentId> =
-            own.released.difference(&told.released).copied().collect();
-        if !released.is_empty() {
-            messages.push(ToAgent::Released(released));
-        }
-        told.released = own.released;
-        messages
+        let edits = edits.into_iter().map(ToAgent::Directory);
+        let released = (!released.is_empty()).then_some(ToAgent::Released(released));
+        subnet.map(ToAgent::Subnet).into_iter().chain(edits).chain(released).collect()
     }
 
     /// Whether the host has other replicas than it is held to.
@@ -269,7 +246,26 @@ impl Attendance {
     }
 }
 
+/// Cancel-safe; never, where the machine is not looked at.
+async fn falls_silent_or_answers(pulse: &mut Option<Felt>) {
+    match pulse {
+        Some(felt) => felt.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Told {
+    /// What is new in what is the agent's own; told from now on.
+    fn lacks_of_its_own(&mut self, own: &Own) -> (Option<Claim>, Vec<DeploymentId>) {
+        let subnet = own.subnet.filter(|subnet| self.subnet != Some(*subnet));
+        self.subnet = subnet.or(self.subnet);
+        let released = own.released.difference(&self.released).copied().collect();
+        if self.released != own.released {
+            self.released.clone_from(&own.released);
+        }
+        (subnet, released)
+    }
+
     /// What is new in the directory, but for placements; told from now on.
     fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
         let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
