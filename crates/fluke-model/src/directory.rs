@@ -23,29 +23,97 @@ pub type Peers = Table<AgentName, Peer>;
 pub type Placements = Table<ServiceName, Whereabouts>;
 
 /// Rows under keys, named by the hash of their content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(from = "Vec<(K, V)>", into = "Vec<(K, V)>")]
 #[serde(bound(
     serialize = "K: Clone + Serialize, V: Clone + Serialize",
-    deserialize = "K: Deserialize<'de>, V: Deserialize<'de>"
+    deserialize = "K: Serialize + Deserialize<'de>, V: Serialize + Deserialize<'de>"
 ))]
-pub struct Table<K: Ord, V>(pub BTreeMap<K, V>);
+pub struct Table<K: Ord, V> {
+    rows: BTreeMap<K, V>,
+    /// Of all rows; kept up to date with each.
+    sum: Sum,
+}
 
-impl<K: Ord, V> From<Vec<(K, V)>> for Table<K, V> {
+impl<K: Ord, V: PartialEq> PartialEq for Table<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        // Mostly that is all there is to compare.
+        self.sum == other.sum && self.rows == other.rows
+    }
+}
+
+impl<K: Ord, V: Eq> Eq for Table<K, V> {}
+
+impl<K: Ord, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), sum: Sum::default() }
+    }
+}
+
+impl<K: Ord + Serialize, V: Serialize> From<BTreeMap<K, V>> for Table<K, V> {
+    fn from(rows: BTreeMap<K, V>) -> Self {
+        let mut sum = Sum::default();
+        rows.iter().for_each(|(key, value)| sum.add(Sum::of(key, value)));
+        Self { rows, sum }
+    }
+}
+
+impl<K: Ord + Serialize, V: Serialize> FromIterator<(K, V)> for Table<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(rows: I) -> Self {
+        rows.into_iter().collect::<BTreeMap<K, V>>().into()
+    }
+}
+
+impl<K: Ord + Serialize, V: Serialize> From<Vec<(K, V)>> for Table<K, V> {
     fn from(rows: Vec<(K, V)>) -> Self {
-        Self(rows.into_iter().collect())
+        rows.into_iter().collect()
     }
 }
 
 impl<K: Ord, V> From<Table<K, V>> for Vec<(K, V)> {
     fn from(table: Table<K, V>) -> Self {
-        table.0.into_iter().collect()
+        table.rows.into_iter().collect()
     }
 }
 
-impl<K: Ord, V> Default for Table<K, V> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
+/// What rows come to, in whatever order they came: the sum of their hashes. So a change costs what
+/// changed, and not what there is.
+///
+/// It tells tables apart that differ by mistake. It is no proof against somebody who chooses rows,
+/// and need not be: whoever sends a table is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sum([u64; 4]);
+
+impl Sum {
+    fn of(key: &impl Serialize, value: &impl Serialize) -> Self {
+        let row = serde_json::to_vec(&(key, value)).expect("a row is plain data");
+        let hash = Hash256::of(&row);
+        let (words, _) = hash.as_bytes().as_chunks::<8>();
+        Self(std::array::from_fn(|at| u64::from_le_bytes(words[at])))
+    }
+
+    /// Adds, modulo 2^256.
+    fn add(&mut self, other: Self) {
+        let mut carry = false;
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            let (sum, over) = word.overflowing_add(other);
+            let (sum, again) = sum.overflowing_add(carry.into());
+            (*word, carry) = (sum, over || again);
+        }
+    }
+
+    /// Undoes [`Sum::add`].
+    fn take(&mut self, other: Self) {
+        let mut borrow = false;
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            let (rest, under) = word.overflowing_sub(other);
+            let (rest, again) = rest.overflowing_sub(borrow.into());
+            (*word, borrow) = (rest, under || again);
+        }
+    }
+
+    fn hash(self) -> Hash256 {
+        Hash256::of(self.0.map(u64::to_le_bytes).as_flattened())
     }
 }
 
@@ -74,28 +142,53 @@ pub struct DoesNotFit {
     pub is: Hash256,
 }
 
-impl<K: Ord + Clone + Serialize, V: Clone + PartialEq + Serialize> Table<K, V> {
-    /// Equal for equal content: over the rows in the order of their keys.
+impl<K: Ord, V> Table<K, V> {
+    /// What is in it.
+    pub fn rows(&self) -> &BTreeMap<K, V> {
+        &self.rows
+    }
+
+    /// What was in it.
+    pub fn into_rows(self) -> BTreeMap<K, V> {
+        self.rows
+    }
+
+    /// Names it: equal for equal content.
     pub fn hash(&self) -> Hash256 {
-        let rows: Vec<(&K, &V)> = self.0.iter().collect();
-        Hash256::of(&serde_json::to_vec(&rows).expect("a table is plain data"))
+        self.sum.hash()
+    }
+}
+
+impl<K: Ord + Clone + Serialize, V: Clone + PartialEq + Serialize> Table<K, V> {
+    /// Puts a row there, or another one in its place.
+    pub fn set(&mut self, key: K, value: V) {
+        self.remove(&key);
+        self.sum.add(Sum::of(&key, &value));
+        self.rows.insert(key, value);
+    }
+
+    /// Takes a row away.
+    pub fn remove(&mut self, key: &K) {
+        if let Some(value) = self.rows.remove(key) {
+            self.sum.take(Sum::of(key, &value));
+        }
     }
 
     /// All of it.
     pub fn whole(&self) -> Edit<K, V> {
-        let set = self.0.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let set = self.rows.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         Edit { from: None, set, removed: Vec::new(), to: self.hash() }
     }
 
     /// What makes this table of `older`.
     pub fn since(&self, older: &Self) -> Edit<K, V> {
-        let is_new = |(key, value): &(&K, &V)| older.0.get(*key) != Some(*value);
-        let set = self.0.iter().filter(is_new);
-        let is_gone = |key: &&K| !self.0.contains_key(*key);
+        let is_new = |(key, value): &(&K, &V)| older.rows.get(*key) != Some(*value);
+        let set = self.rows.iter().filter(is_new);
+        let is_gone = |key: &&K| !self.rows.contains_key(*key);
         Edit {
             from: Some(older.hash()),
             set: set.map(|(key, value)| (key.clone(), value.clone())).collect(),
-            removed: older.0.keys().filter(is_gone).cloned().collect(),
+            removed: older.rows.keys().filter(is_gone).cloned().collect(),
             to: self.hash(),
         }
     }
@@ -103,20 +196,37 @@ impl<K: Ord + Clone + Serialize, V: Clone + PartialEq + Serialize> Table<K, V> {
     /// Does what `edit` says, or nothing where it does not fit.
     pub fn apply(&mut self, edit: Edit<K, V>) -> Result<(), DoesNotFit> {
         let Edit { from, set, removed, to } = edit;
-        let mut rows = match from {
-            None => BTreeMap::new(),
-            Some(from) if from == self.hash() => self.0.clone(),
+        let before = match from {
+            None => Self::default(),
+            Some(from) if from == self.hash() => std::mem::take(self),
             Some(_) => return Err(DoesNotFit { from, to, is: self.hash() }),
         };
-        rows.extend(set);
-        removed.iter().for_each(|key| drop(rows.remove(key)));
-        let made = Self(rows);
-        match made.hash() {
-            is if is == to => {
-                *self = made;
-                Ok(())
-            }
-            is => Err(DoesNotFit { from, to, is }),
+        // What stands twice in an edit counts once, as it stands there last.
+        let gone = removed.into_iter().map(|key| (key, None));
+        let rows = set.into_iter().map(|(key, value)| (key, Some(value)));
+        let rows: BTreeMap<K, Option<V>> = rows.chain(gone).collect();
+        let (mut made, mut undo) = (before, Vec::new());
+        for (key, value) in rows {
+            undo.push((key.clone(), made.rows.get(&key).cloned()));
+            made.put(key, value);
+        }
+        let is = made.hash();
+        if is == to {
+            *self = made;
+            return Ok(());
+        }
+        if from.is_some() {
+            undo.into_iter().for_each(|(key, value)| made.put(key, value));
+            *self = made;
+        }
+        Err(DoesNotFit { from, to, is })
+    }
+
+    /// Has this row from now on, or none.
+    pub fn put(&mut self, key: K, value: Option<V>) {
+        match value {
+            Some(value) => self.set(key, value),
+            None => self.remove(&key),
         }
     }
 }

@@ -5,13 +5,13 @@ use super::*;
 type Small = Table<u8, u8>;
 
 fn small() -> impl Strategy<Value = Small> {
-    prop::collection::btree_map(0u8..20, 0u8..4, 0..12).prop_map(Table)
+    prop::collection::btree_map(0u8..20, 0u8..4, 0..12).prop_map(Table::from)
 }
 
 #[test]
 fn an_edit_for_another_table_changes_nothing() {
-    let (one, two) = (Table(BTreeMap::from([(1u8, 1u8)])), Table(BTreeMap::from([(2u8, 2u8)])));
-    let mut other: Small = Table(BTreeMap::from([(3, 3)]));
+    let (one, two) = (Table::from(vec![(1u8, 1u8)]), Table::from(vec![(2u8, 2u8)]));
+    let mut other: Small = Table::from(vec![(3, 3)]);
     let before = other.clone();
     assert!(other.apply(two.since(&one)).is_err());
     assert_eq!(other, before);
@@ -20,7 +20,7 @@ fn an_edit_for_another_table_changes_nothing() {
 #[test]
 fn an_edit_that_was_garbled_changes_nothing() {
     let mut table: Small = Table::default();
-    let mut edit = Table(BTreeMap::from([(1u8, 1u8)])).whole();
+    let mut edit = Table::from(vec![(1u8, 1u8)]).whole();
     edit.set.clear();
     assert!(table.apply(edit).is_err());
     assert_eq!(table, Table::default());
@@ -51,9 +51,37 @@ proptest! {
     }
 
     #[test]
+    fn a_table_has_one_name_however_it_came_to_be(
+        steps in prop::collection::vec((0u8..6, prop::option::of(0u8..4)), 0..40),
+        other in small(),
+    ) {
+        let mut table = Small::default();
+        for (key, value) in steps {
+            table.put(key, value);
+            let anew = Table::from(table.rows().clone());
+            prop_assert_eq!((&table, table.hash()), (&anew, anew.hash()));
+        }
+        prop_assert_eq!(table.hash() == other.hash(), table.rows() == other.rows());
+    }
+
+    #[test]
+    fn an_edit_that_does_not_lead_where_it_says_changes_nothing(
+        older in small(), newer in small(), to in small(),
+    ) {
+        prop_assume!(newer != to);
+        let mut table = older.clone();
+        let edit = Edit { to: to.hash(), ..newer.since(&older) };
+        prop_assert!(table.apply(edit).is_err());
+        prop_assert_eq!((&table, table.hash()), (&older, older.hash()));
+        let edit = Edit { to: to.hash(), ..newer.whole() };
+        prop_assert!(table.apply(edit).is_err());
+        prop_assert_eq!(table, older);
+    }
+
+    #[test]
     fn an_edit_is_as_large_as_the_change(older in small(), key in 0u8..20, value in 4u8..8) {
         let mut newer = older.clone();
-        newer.0.insert(key, value);
+        newer.set(key, value);
         let edit = newer.since(&older);
         prop_assert_eq!((edit.set, edit.removed), (vec![(key, value)], vec![]));
     }

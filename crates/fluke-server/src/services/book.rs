@@ -213,14 +213,15 @@ impl Book {
                 self.changed.peers = true;
                 Urgency::Soon
             }
-            Word::Placements(mut known) => {
+            Word::Placements(known) => {
+                let mut known = known.into_rows();
                 let is_over = |name: &_| {
                     self.directory.is_in_force && !self.services.contains_key::<ServiceName>(name)
                 };
-                known.0.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
+                known.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
                     it.replicas.clear();
                 });
-                if known.0.values().any(|it| !it.replicas.is_empty()) {
+                if known.values().any(|it| !it.replicas.is_empty()) {
                     self.settling = None;
                 }
                 self.view.hear_of(&known, now.instant);
@@ -357,7 +358,7 @@ impl Book {
             news.directory |= self.tabulate(now);
         }
         if changed.peers {
-            news.directory |= self.directory.peers.turn(self.view.peers()).is_some();
+            news.directory |= !self.directory.peers.turn_to(self.view.peers()).is_empty();
         }
         let has_changed =
             changed.placement || changed.tables || changed.peers || changed.owns || is_due;
@@ -381,20 +382,19 @@ impl Book {
             };
             self.view.give(&service.name, &placement);
         }
-        let edit = self.directory.placements.turn(self.view.placements(&self.services));
-        if let Some(edit) = &edit {
-            self.touched.extend(edit.set.iter().map(|(name, _)| name.clone()));
-        }
-        edit.is_some()
+        let moved = self.directory.placements.turn_to(self.view.placements(&self.services));
+        let has_changed = !moved.is_empty();
+        self.touched.extend(moved);
+        has_changed
     }
 
     fn tabulate(&mut self, now: Instant) -> bool {
         let (names, routes) = self.view.names_and_routes(&self.services, now);
-        let names = self.directory.names.turn(names);
-        let routes = self.directory.routes.turn(routes);
-        let named = names.iter().flat_map(|edit| edit.set.iter().map(|(name, _)| name.clone()));
-        self.touched.extend(named);
-        names.is_some() || routes.is_some()
+        let names = self.directory.names.turn_to(names);
+        let routes = self.directory.routes.turn_to(routes);
+        let has_changed = !names.is_empty() || !routes.is_empty();
+        self.touched.extend(names);
+        has_changed
     }
 
     /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
@@ -404,7 +404,7 @@ impl Book {
         self.view.note_who_is_behind(routes, now);
         let mut behind = self.view.proxies_without(routes);
         if is_due && behind.any(|(_, proxy)| !proxy.is_waited_for(now)) {
-            let led_to = self.directory.routes.table().0.keys();
+            let led_to = self.directory.routes.table().rows().keys();
             self.touched.extend(led_to.map(|key| key.service.clone()));
         }
     }

@@ -93,7 +93,7 @@ fn view(
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
     let waiting = waiting(book.view(), service, &placed, &owners, idle);
-    let addresses = book.directory().names.table().0.get(&service.name);
+    let addresses = book.directory().names.table().rows().get(&service.name);
     ServiceView {
         name: service.name.clone(),
         description: service.description.clone(),
@@ -291,7 +291,7 @@ fn served(deployments: &[DeploymentView]) -> u32 {
 fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<RouteView> {
     let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
     let routes = &book.directory().routes;
-    let route = routes.table().0.get(&key)?;
+    let route = routes.table().rows().get(&key)?;
     let (domain, external) = match &route.traffic {
         Traffic::Http { domain } => (domain.clone(), None),
         Traffic::Tcp { external, domain } => (domain.clone(), *external),

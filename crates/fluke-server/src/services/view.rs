@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::bounds::{MAX_PLACES, MAX_REPLICAS};
-use fluke_model::directory::{
-    Names, Peer, Peers, Placements, Route, RouteKey, Routes, Table, Whereabouts,
-};
+use fluke_model::directory::{Peer, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
@@ -51,6 +49,11 @@ pub struct Came {
     /// What it does for services.
     pub executors: BTreeSet<ServiceExecutor>,
 }
+
+/// What is called what.
+type NameRows = BTreeMap<ServiceName, BTreeSet<Ipv4Addr>>;
+/// What comes in goes where.
+type RouteRows = BTreeMap<RouteKey, Route>;
 
 /// Who serves now and will go on to: replicas by service.
 type Served<'a> = BTreeMap<&'a ServiceName, BTreeSet<Replica>>;
@@ -137,8 +140,8 @@ impl View {
 
     /// Takes another host's word for where replicas and volumes are, of hosts that have not been
     /// seen.
-    pub fn hear_of(&mut self, known: &Placements, now: Instant) {
-        for (service, Whereabouts { replicas, volumes }) in &known.0 {
+    pub fn hear_of(&mut self, known: &BTreeMap<ServiceName, Whereabouts>, now: Instant) {
+        for (service, Whereabouts { replicas, volumes }) in known {
             for (number, name) in replicas {
                 if let Some(host) = self.heard_of(name, now) {
                     host.given.entry(service.clone()).or_default().insert(*number);
@@ -166,7 +169,7 @@ impl View {
     }
 
     /// Where everything is, for those who will be asked.
-    pub fn placements(&self, services: &Services) -> Placements {
+    pub fn placements(&self, services: &Services) -> BTreeMap<ServiceName, Whereabouts> {
         let mut table: BTreeMap<ServiceName, Whereabouts> = BTreeMap::new();
         let mut places: BTreeMap<&ServiceName, usize> = BTreeMap::new();
         let mut others = 0;
@@ -188,7 +191,7 @@ impl View {
                 }
             }
         }
-        Table(table)
+        table
     }
 
     /// Who serves in which place, and is not on its way out.
@@ -231,11 +234,11 @@ impl View {
 
     /// What is called what, and what comes in goes where. A service of the commit that nothing serves
     /// has a name all the same.
-    pub fn names_and_routes(&self, services: &Services, now: Instant) -> (Names, Routes) {
+    pub fn names_and_routes(&self, services: &Services, now: Instant) -> (NameRows, RouteRows) {
         let serving = self.serving(services, now);
         let row =
             |name: &ServiceName| (name.clone(), serving.get(name).cloned().unwrap_or_default());
-        let names = Table(services.keys().map(row).collect());
+        let names = services.keys().map(row).collect();
         let mut routes = BTreeMap::new();
         for service in services.values() {
             let addresses = serving.get(&service.name);
@@ -246,18 +249,18 @@ impl View {
                 routes.insert(key, Route { traffic: port.traffic.clone(), upstreams });
             }
         }
-        (names, Table(routes))
+        (names, routes)
     }
 
     /// Who is in the mesh; also those that are away, whose tunnels wait for them.
-    pub fn peers(&self) -> Peers {
+    pub fn peers(&self) -> BTreeMap<AgentName, Peer> {
         let peer = |(name, host): (&AgentName, &HostView)| {
             let mesh = host.mesh.as_ref()?;
             let subnet = self.claims.subnet(name)?;
             let (public_key, endpoints) = (mesh.public_key, mesh.endpoints.clone());
             Some((name.clone(), Peer { public_key, endpoints, subnet }))
         };
-        Table(self.hosts.iter().filter_map(peer).collect())
+        self.hosts.iter().filter_map(peer).collect()
     }
 
     /// The deployments of each host that nothing leads to any more: not wanted, replaced by one that

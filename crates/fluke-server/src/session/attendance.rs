@@ -270,11 +270,11 @@ impl Told {
     fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
         let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
         let mut edits = Vec::new();
-        edits.extend(peers.edits_for(self.peers).into_iter().map(DirectoryEdit::Peers));
-        edits.extend(names.edits_for(self.names).into_iter().map(DirectoryEdit::Names));
+        edits.extend(peers.edit_for(self.peers).into_iter().map(DirectoryEdit::Peers));
+        edits.extend(names.edit_for(self.names).into_iter().map(DirectoryEdit::Names));
         (self.peers, self.names) = (Some(peers.hash()), Some(names.hash()));
         if node_type == NodeType::Proxy {
-            edits.extend(routes.edits_for(self.routes).into_iter().map(DirectoryEdit::Routes));
+            edits.extend(routes.edit_for(self.routes).into_iter().map(DirectoryEdit::Routes));
             self.routes = Some(routes.hash());
         }
         edits
@@ -282,7 +282,7 @@ impl Told {
 
     /// The same of placements.
     fn lacks_of_placements(&mut self, directory: &Directory) -> Vec<DirectoryEdit> {
-        let edits = directory.placements.edits_for(self.placements);
+        let edits = directory.placements.edit_for(self.placements);
         self.placements = Some(directory.placements.hash());
         edits.into_iter().map(DirectoryEdit::Placements).collect()
     }

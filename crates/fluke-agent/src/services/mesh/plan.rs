@@ -3,6 +3,7 @@
 //! Changes are single: nothing that is as it should be is named in any of them, so that no tunnel is
 //! taken down for another's sake.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -129,7 +130,7 @@ impl Wanted {
         let mut subnets = BTreeMap::from([(own, None)]);
         let mut left_out = BTreeMap::new();
         // The table may have this host, too.
-        for (name, peer) in table.0.iter().filter(|(_, peer)| peer.public_key != key) {
+        for (name, peer) in table.rows().iter().filter(|(_, peer)| peer.public_key != key) {
             if let Some(first) = peers.get(&peer.public_key) {
                 let why = format!("has the key of {}: was one a copy of the other?", first.name);
                 left_out.insert(name.clone(), why);
@@ -272,10 +273,12 @@ pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
             _ => false,
         }
     };
-    let rows = table.0.iter();
-    let rows =
-        rows.filter(|(name, row)| row.public_key == wanted.key || is_so(name, &row.public_key));
-    let rows = Peers::from(rows.map(|(name, row)| (name.clone(), row.clone())).collect::<Vec<_>>());
+    let is_missing = |name: &AgentName, key: &PublicKey| *key != wanted.key && !is_so(name, key);
+    let missing = table.rows().iter().filter(|(name, row)| is_missing(name, &row.public_key));
+    let missing: Vec<&AgentName> = missing.map(|(name, _)| name).collect();
+    // Mostly none is, and the table is what is in effect.
+    let mut rows = Cow::Borrowed(table);
+    missing.into_iter().for_each(|name| rows.to_mut().remove(name));
     let strangers = seen.device.peers.keys().filter(|key| !wanted.peers.contains_key(key));
     let strangers: Vec<u8> = strangers.flat_map(|key| key.0).collect();
     match strangers.is_empty() {

@@ -80,7 +80,7 @@ fn decide(
             Reply { authoritative: true, soa: Some(Section::Answer), ..Reply::default() }
         }
         Whose::Zone => nothing(OptRcode::NOERROR, None),
-        Whose::Service(service) => match names.0.get(&service) {
+        Whose::Service(service) => match names.rows().get(&service) {
             None => nothing(OptRcode::NXDOMAIN, None),
             Some(addresses) if addresses.is_empty() => {
                 nothing(OptRcode::NOERROR, Some(format!("no container of {service} is healthy")))

@@ -144,7 +144,7 @@ pub fn compile(
     taken: &BTreeSet<Gate>,
 ) -> Plan {
     let mut compiler = Compiler::new(settings, taken);
-    for (key, route) in &routes.0 {
+    for (key, route) in routes.rows() {
         if let Err(why) = compiler.add(key, route) {
             compiler.problems.push(format!("{} is left out: {why}", name(key)));
         }

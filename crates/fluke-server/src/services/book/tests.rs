@@ -81,13 +81,13 @@ impl Lab {
     }
 
     fn placed(&self) -> BTreeMap<u32, AgentName> {
-        let table = &self.book.directory.placements.table().0;
+        let table = self.book.directory.placements.table().rows();
         table.get(&web()).map(|row| row.replicas.clone()).unwrap_or_default()
     }
 
     fn addresses(&self) -> Vec<String> {
         let names = self.book.directory.names.table();
-        names.0[&web()].iter().map(|address| address.to_string()).collect()
+        names.rows()[&web()].iter().map(|address| address.to_string()).collect()
     }
 
     fn loads(&mut self, proxy: &str) {
@@ -119,7 +119,7 @@ fn who_knows_where_replicas_are_ends_the_wait() {
     let mut lab = Lab::new(Some(2));
     let replicas = BTreeMap::from([(1, name("away"))]);
     let row = Whereabouts { replicas, ..Whereabouts::default() };
-    let known = Table(BTreeMap::from([(web(), row)]));
+    let known = Table::from(vec![(web(), row)]);
     lab.comes("a", NodeType::Worker);
     lab.says("a", Word::Placements(known));
     lab.reports("a", vec![]);
@@ -339,7 +339,7 @@ fn two_hosts_that_claim_one_subnet_get_one_each() {
     let subnet = |host: &str| lab.told[&name(host)].subnet.map(|claim| claim.subnet.number());
     assert_eq!(subnet("early"), Some(7));
     assert_ne!(subnet("late"), Some(7));
-    assert_eq!(lab.book.directory.peers.table().0.len(), 2);
+    assert_eq!(lab.book.directory.peers.table().rows().len(), 2);
 }
 
 #[test]
@@ -455,8 +455,8 @@ proptest! {
                 .filter_map(|it| it.address)
                 .collect();
             let names = &lab.book.directory.names;
-            prop_assert!(names.table().0[&web()].is_subset(&serving));
-            for edit in names.edits_for(Some(follower.hash())) {
+            prop_assert!(names.table().rows()[&web()].is_subset(&serving));
+            if let Some(edit) = names.edit_for(Some(follower.hash())) {
                 follower.apply(edit).map_err(|error| TestCaseError::fail(error.to_string()))?;
             }
             prop_assert_eq!(&follower, names.table());
@@ -480,8 +480,8 @@ fn who_goes_for_good_is_led_to_no_more_at_once_and_who_restarts_still_is() {
         let (public_key, endpoints) = (PublicKey([third; 32]), Vec::new());
         lab.says(host, Word::Mesh(MeshReport { public_key, endpoints, claim }));
     }
-    let led_to = |lab: &Lab| lab.book.directory().names.table().0[&web()].len();
-    let peers = |lab: &Lab| lab.book.directory().peers.table().0.len();
+    let led_to = |lab: &Lab| lab.book.directory().names.table().rows()[&web()].len();
+    let peers = |lab: &Lab| lab.book.directory().peers.table().rows().len();
     lab.says("b", Word::Left);
     assert_eq!((led_to(&lab), peers(&lab)), (2, 2), "its agent restarts");
     lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
@@ -509,7 +509,7 @@ fn replicas_of_who_goes_for_good_move_at_once_but_for_those_with_volumes() {
         lab.passes(SETTLING);
         let of = |lab: &Lab| {
             let placements = &lab.book.directory().placements;
-            placements.table().0[&web()].replicas[&0].to_string()
+            placements.table().rows()[&web()].replicas[&0].to_string()
         };
         let at = of(&lab);
         lab.says(&at, Word::Departs);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use fluke_model::directory::{Claim, PublicKey, Subnet};
+use fluke_model::directory::{Claim, PublicKey, Subnet, Table};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
@@ -52,7 +52,7 @@ impl Lab {
 
     fn addresses(&self) -> Vec<String> {
         let names = self.view.names_and_routes(&self.services, self.now).0;
-        names.0[&web()].iter().map(|address| address.to_string()).collect()
+        names[&web()].iter().map(|address| address.to_string()).collect()
     }
 
     fn passes(&mut self, seconds: u64) {
@@ -66,7 +66,7 @@ impl Lab {
     }
 
     fn routes(&self) -> Hash256 {
-        self.view.names_and_routes(&self.services, self.now).1.hash()
+        Table::from(self.view.names_and_routes(&self.services, self.now).1).hash()
     }
 
     fn released(&self, host: &str) -> usize {
@@ -115,7 +115,7 @@ fn a_route_leads_to_the_port_of_every_container_that_serves() {
     let mut lab = Lab::with(None, &["a"]);
     lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
     let routes = lab.view.names_and_routes(&lab.services, lab.now).1;
-    let (key, route) = routes.0.iter().next().expect("one");
+    let (key, route) = routes.iter().next().expect("one");
     assert_eq!((key.service.as_str(), key.port.as_str()), ("web", "http"));
     let upstreams: Vec<String> = route.upstreams.iter().map(|it| it.to_string()).collect();
     assert_eq!(upstreams, ["10.200.1.5:3000"]);
@@ -194,11 +194,11 @@ fn a_peer_is_whoever_has_a_key_and_a_subnet() {
         claim: Some(claim),
     };
     lab.host("a").mesh = Some(mesh);
-    assert!(lab.view.peers().0.is_empty());
+    assert!(lab.view.peers().is_empty());
     lab.view.claims.claim(&name("a"), Some(claim), Timestamp(2));
     lab.is("a", Presence::Silent);
     let peers = lab.view.peers();
-    assert_eq!(peers.0.keys().map(AgentName::as_str).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(peers.keys().map(AgentName::as_str).collect::<Vec<_>>(), ["a"]);
 }
 
 /// All that a host does for services, but for this.

@@ -100,7 +100,7 @@ impl Host {
     }
 
     fn addresses(&self) -> Vec<Ipv4Addr> {
-        self.names.0.get(&web()).into_iter().flatten().copied().collect()
+        self.names.rows().get(&web()).into_iter().flatten().copied().collect()
     }
 
     /// The replicas that it should have.
@@ -160,7 +160,7 @@ async fn a_predecessor_is_released_once_every_proxy_has_loaded_routes_without_it
     proxy.runs(vec![]).await;
     a.runs(vec![own(1)]).await;
     let leads_to = |host: &Host, address: Ipv4Addr| {
-        let routes = host.routes.iter().flat_map(|routes| routes.0.values());
+        let routes = host.routes.iter().flat_map(|routes| routes.rows().values());
         routes.flat_map(|route| &route.upstreams).any(|upstream| *upstream.ip() == address)
     };
     proxy.until("it leads to a", |it| leads_to(it, address(1))).await;
@@ -230,11 +230,11 @@ async fn a_server_that_starts_anew_places_nothing_anew() {
         for (name, host) in &mut hosts {
             host.until("two are placed, as far as it knows", |host| {
                 host.snapshot.is_some()
-                    && host.placements.0.get(&web()).is_some_and(|row| row.replicas.len() == 2)
+                    && host.placements.rows().get(&web()).is_some_and(|row| row.replicas.len() == 2)
             })
             .await;
             let host_name = AgentName::new(*name).expect("a name");
-            let row = host.placements.0[&web()].clone();
+            let row = host.placements.rows()[&web()].clone();
             let numbers: Vec<Replica> = row
                 .replicas
                 .iter()
@@ -260,8 +260,10 @@ async fn an_agent_that_comes_back_to_a_new_server_keeps_what_it_knows_until_othe
     // Sent what it should be without its replica, it would stop it.
     a.runs(vec![deployment("0", Replica::Number(0), [10, 200, 1, 2])]).await;
     a.until("it has its replica", |a| a.replicas() == [Replica::Number(0)]).await;
-    a.until("it knows where replicas are, which it said itself", |a| !a.placements.0.is_empty())
-        .await;
+    a.until("it knows where replicas are, which it said itself", |a| {
+        !a.placements.rows().is_empty()
+    })
+    .await;
     assert_eq!((a.wholes, a.snapshots), (0, 1), "names may be missing that others bring");
 }
 
@@ -330,7 +332,7 @@ impl Slow {
         attendance.begin().await;
         // Whoever knows where replicas are ends the wait of a server that has just started.
         let row = Whereabouts { replicas: [(0, agent.clone())].into(), ..Whereabouts::default() };
-        let known = Word::Placements(Table([(web(), row)].into()));
+        let known = Word::Placements(Table::from(vec![(web(), row)]));
         desk.tell(&agent, SessionId(2), known).await;
         let nothing = ServicesReport { whole: true, ..ServicesReport::default() };
         desk.tell(&agent, SessionId(2), Word::Services(nothing)).await;

@@ -1,5 +1,6 @@
 use std::net::Ipv4Addr;
 
+use fluke_model::directory::Table;
 use fluke_model::id::{PortName, ServiceName};
 use proptest::prelude::*;
 
@@ -288,11 +289,11 @@ proptest! {
     fn what_is_loaded_says_which_routes_it_is_made_from(routes in any_routes()) {
         let plan = compile(&routes, &settings(), Vec::new(), &BTreeSet::new());
         let left_out = |name: &str| plan.problems.iter().any(|it| it.starts_with(&format!("{name} ")));
-        let mut served = routes.clone();
-        served.0.retain(|key, route| route.traffic.is_public() && !left_out(&name(key)));
+        let mut served = routes.clone().into_rows();
+        served.retain(|key, route| route.traffic.is_public() && !left_out(&name(key)));
         let loaded = Loaded { dynamic: plan.dynamic.clone(), broken: Vec::new() };
         prop_assert_eq!(loaded.difference(&plan.dynamic), None);
-        prop_assert_eq!(loaded.routes(), served);
+        prop_assert_eq!(loaded.routes(), Table::from(served));
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn the_answer_of_the_api_is_read_in_the_words_of_the_files() {
     assert_eq!(loaded.dynamic.http.routers["web.http"].middlewares, ["retry"]);
     assert_eq!(loaded.dynamic.http.middlewares["retry"].retry, Some(Retry { attempts: 8 }));
     assert_eq!(loaded.broken, [r#"db.sql: entryPoint "tcp-5432" doesn't exist"#]);
-    let rows: Vec<_> = loaded.routes().0.into_iter().collect();
+    let rows: Vec<_> = loaded.routes().into_rows().into_iter().collect();
     let [(db, sql), (web, http)] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((db.service.as_str(), web.port.as_str()), ("db", "http"));
     assert_eq!(sql.traffic, Traffic::Tcp { external: Some(5432), domain: None });

@@ -123,7 +123,7 @@ impl Stage {
 fn table(name: &str) -> Arc<Names> {
     let name = ServiceName::new(name).expect("a name");
     let mut names = Names::default();
-    names.0.insert(name, BTreeSet::new());
+    names.set(name, BTreeSet::new());
     Arc::new(names)
 }
 

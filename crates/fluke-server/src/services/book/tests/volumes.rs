@@ -334,7 +334,7 @@ fn a_host_that_is_forgotten_is_not_waited_for_whatever_others_say_of_it() {
     fleet.leaves(owner);
     fleet.lab.passes(Duration::from_secs(24 * 3600));
     let of = |fleet: &Fleet| {
-        let placements = fleet.lab.book.directory().placements.table().0.clone();
+        let placements = fleet.lab.book.directory().placements.table().rows().clone();
         placements[&web()].replicas[&0].to_string()
     };
     assert_eq!(of(&fleet), owner, "its data is there");

@@ -207,7 +207,7 @@ pub(super) fn any_to_server() -> impl Strategy<Value = ToServer> {
     let mesh = (any::<[u8; 32]>(), endpoints(), option::of(claim())).prop_map(
         |(key, endpoints, claim)| MeshReport { public_key: PublicKey(key), endpoints, claim },
     );
-    let known = btree_map(service(), whereabouts(), 0..4).prop_map(Table);
+    let known = btree_map(service(), whereabouts(), 0..4).prop_map(Table::from);
     prop_oneof![
         services.prop_map(ToServer::Services),
         network.prop_map(ToServer::Network),
