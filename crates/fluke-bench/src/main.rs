@@ -58,10 +58,10 @@ struct BenchArguments {
     /// Writes what was found to a file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Has others do the same work: those that are installed.
+    /// Has others do the same work, on a host of the bed.
     #[arg(long)]
     peers: bool,
-    /// Installs those that are missing, Python's into target/, Debian's by apt; implies --peers.
+    /// Downloads those that are missing into target/, first; implies --peers.
     #[arg(long)]
     install_peers: bool,
     /// Writes the page of the book; rows that are not measured now stay as they were.
@@ -157,16 +157,17 @@ fn bench(arguments: &BenchArguments) -> Result<(), Trouble> {
         return write_report(&Record::read(&kept())?);
     }
     let rows = rows::chosen(&arguments.only).map_err(Trouble::NotRun)?;
-    if arguments.install_peers {
-        peers::install()?;
-    }
     let bench = prepared(arguments.quick)?;
     if arguments.quick {
         return quick(&bench, arguments);
     }
     let mut record = measured(&bench, &rows);
     if arguments.peers || arguments.install_peers {
-        record.peers = peers::measure(&bench, |what| eprintln!("measuring {what} …"));
+        let tell = |what: &str| eprintln!("measuring {what} …");
+        match peers::measure(&bench, arguments.install_peers, tell) {
+            Ok(figures) => record.peers = figures,
+            Err(trouble) => eprintln!("the others: {trouble}"),
+        }
     }
     print!("{}", table::render(&record));
     if let Some(path) = &arguments.json {

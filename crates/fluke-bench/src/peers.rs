@@ -1,22 +1,29 @@
 //! What others need for the same work, each with the definition that its own manual would give.
 //!
-//! Definitions are in `peers/`, one folder each. Nobody changes anything outside a temporary folder:
-//! state, caches and keys go there, too.
+//! All of it happens on hosts of the bed: ours on one that has an agent, with the server outside,
+//! the others' on a second one without. Nobody changes anything of this machine. Definitions are in
+//! `peers/`, one folder each.
 
 mod definition;
+mod grid;
+mod guest;
+mod install;
+mod tool;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
+use fluke_bed::{Bed, Host};
 use serde::{Deserialize, Serialize};
 
-use crate::command::{ran, said};
-use crate::folder::folder;
 use crate::machine::Taken;
-use crate::row::{Bench, Trouble, seconds};
-use crate::stage::{Cores, Stage, shell_task};
+use crate::row::{Bench, Trouble};
+use crate::rows::killed::{KEEP, UNIT, killed};
+use crate::rows::units::bed;
+use crate::stage::{Feed, reconcile, shell_task};
 use crate::statistics::Summary;
-use definition::expanded;
+use guest::Guest;
+use install::Installed;
+use tool::{PEERS, Peer};
+
+pub use grid::grid;
 
 /// The most rounds of one work.
 const ROUNDS: usize = 5;
@@ -24,6 +31,8 @@ const ROUNDS: usize = 5;
 const ENOUGH: f64 = 90.0;
 /// What everybody keeps in the file.
 const RIGHT: &str = "as it should be\n";
+/// What somebody else writes there.
+const WRONG: &str = "something else\n";
 
 /// A figure of somebody else, or of ours for the same work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,122 +66,80 @@ impl Work {
 
     fn name(self) -> String {
         match self {
-            Self::Checks(100) => "100 satisfied checks".into(),
+            Self::Checks(count @ ..1000) => format!("{count} satisfied checks"),
             Self::Checks(count) => format!("{},000 satisfied checks", count / 1000),
             Self::File => "one changed file".into(),
             Self::Service => "one killed service".into(),
         }
     }
-}
 
-/// Somebody who does it.
-struct Peer {
-    name: &'static str,
-    /// The program that does the work.
-    program: &'static str,
-    /// What its definitions end with.
-    ending: &'static str,
-    /// The command for a definition, in a folder that is its own.
-    command: fn(&Path, &Path, &Path) -> Command,
-}
-
-const PEERS: &[Peer] = &[
-    Peer { name: "ansible", program: "ansible-playbook", ending: "yml", command: ansible },
-    Peer { name: "salt", program: "salt-call", ending: "sls", command: salt },
-    Peer { name: "puppet", program: "puppet", ending: "pp", command: puppet },
-    Peer { name: "cfengine", program: "cf-agent", ending: "cf", command: cfengine },
-];
-
-fn ansible(program: &Path, definition: &Path, root: &Path) -> Command {
-    let mut command = Command::new(program);
-    // Its own Python: it would look for others.
-    let python = program.with_file_name("python3");
-    command.args(["--inventory", "localhost,", "--extra-vars"]);
-    command.arg(format!("ansible_python_interpreter={}", python.display())).arg(definition);
-    command.env("ANSIBLE_HOME", root.join("ansible")).env("ANSIBLE_LOCALHOST_WARNING", "False");
-    command
-}
-
-fn salt(program: &Path, definition: &Path, root: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.args(["--local", "--retcode-passthrough", "--out=quiet", "--config-dir"]).arg(root);
-    command.arg("state.apply").arg(definition.file_stem().unwrap_or_default());
-    command
-}
-
-fn puppet(program: &Path, definition: &Path, root: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.arg("apply");
-    for place in ["confdir", "vardir", "codedir", "logdir", "rundir", "publicdir"] {
-        command.arg(format!("--{place}")).arg(root.join("puppet").join(place));
+    /// What its definition is called.
+    fn definition(self) -> &'static str {
+        match self {
+            Self::Checks(_) => "checks",
+            Self::File => "file",
+            Self::Service => "service",
+        }
     }
-    command.arg(definition);
-    command
-}
 
-fn cfengine(program: &Path, definition: &Path, root: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.arg("--no-lock").arg("--file").arg(definition);
-    command.env("CFENGINE_TEST_OVERRIDE_WORKDIR", root.join("cfengine"));
-    command
-}
-
-/// What CFEngine wants to find where it works: folders that are its own, and its parser.
-fn cfengine_home(home: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, symlink};
-    for name in ["bin", "inputs", "outputs", "ppkeys", "state"] {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home.join(name))?;
+    /// How many there are of what a definition repeats.
+    fn count(self) -> usize {
+        if let Self::Checks(count) = self { count } else { 1 }
     }
-    match found("cf-promises") {
-        Some(parser) => symlink(parser, home.join("bin/cf-promises")),
-        None => Ok(()),
+
+    /// A name for its folder.
+    fn file(self) -> String {
+        format!("{}-{}", self.definition(), self.count())
     }
 }
 
-/// Where Python's peers are installed.
-fn venv() -> PathBuf {
-    crate::root().join("target/peers/venv")
+/// The file that everybody keeps.
+fn file_of(root: &str) -> String {
+    format!("{root}/file")
 }
 
-/// Installs those that are missing: Python's into `target/`, Debian's by apt.
-pub fn install() -> Result<(), Trouble> {
-    let python = venv();
-    if !python.join("bin/salt-call").exists() {
-        ran(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
-        ran(Command::new(python.join("bin/pip")).args(["install", "-q", "ansible-core", "salt"]))?;
+/// Has everybody do everything, after installing who is missing if that is wanted; `tell` hears what
+/// is under way.
+pub fn measure(
+    bench: &Bench,
+    install: bool,
+    tell: impl Fn(&str),
+) -> Result<Vec<PeerFigure>, Trouble> {
+    let installed = Installed::here()?;
+    let bed = bed(bench)?;
+    let host = bed.host("peer-1");
+    if install {
+        tell("installing the others");
+        installed.complete(&host)?;
     }
-    if found("puppet").is_none() || found("cf-agent").is_none() {
-        let packages = ["puppet-agent", "cfengine3"];
-        let options = ["install", "-qq", "-y", "--no-install-recommends"];
-        let mut apt = Command::new("apt-get");
-        ran(apt.args(options).args(packages).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    if !installed.is_complete() {
+        let why = "the others are not installed below target/; add --install-peers";
+        return Err(Trouble::NotRun(why.into()));
     }
-    Ok(())
-}
-
-/// The program, in the venv or on the path.
-fn found(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::iter::once(venv().join("bin")).chain(std::env::split_paths(&path));
-    places.map(|place| place.join(program)).find(|file| file.exists())
-}
-
-/// Has everybody do everything; `tell` hears what is under way.
-pub fn measure(bench: &Bench, tell: impl Fn(&str)) -> Vec<PeerFigure> {
+    installed.bring(&bed, &host)?;
+    let names: Vec<_> = PEERS.iter().map(|peer| versioned(peer, &host, &installed)).collect();
+    let own = bed.host("web-1").joins("");
     let mut figures = Vec::new();
     for work in Work::ALL {
         tell(&format!("fluke: {}", work.name()));
-        figures.push(figure("fluke".into(), work, ours(bench, work)));
-        for peer in PEERS {
-            tell(&format!("{}: {}", peer.name, work.name()));
-            let measured = peer.does(work);
+        figures.push(figure("fluke".into(), work, ours(&bed, &own, work)));
+        for (peer, name) in PEERS.iter().zip(&names) {
+            tell(&format!("{name}: {}", work.name()));
+            let measured = Guest::prepared(peer, work, &host, &installed)
+                .and_then(|guest| rounds(|| guest.round()));
             if let Err(trouble @ Trouble::Failed { .. }) = &measured {
-                tell(&format!("{}: {trouble}", peer.name));
+                tell(&format!("{name}: {trouble}"));
             }
-            figures.push(figure(peer.versioned(), work, measured));
+            figures.push(figure(name.clone(), work, measured));
         }
     }
-    figures
+    Ok(figures)
+}
+
+fn versioned(peer: &Peer, host: &Host, installed: &Installed) -> String {
+    let said = host.try_run(&peer.version(&installed.venv())).stdout;
+    let version = definition::version(&said).unwrap_or_default();
+    format!("{} {version}", peer.name).trim_end().to_string()
 }
 
 fn figure(peer: String, work: Work, measured: Result<Vec<f64>, Trouble>) -> PeerFigure {
@@ -203,105 +170,37 @@ fn goes_on(taken: &[f64]) -> bool {
     taken.is_empty() || (taken.len() < ROUNDS && taken.iter().sum::<f64>() < ENOUGH)
 }
 
-/// What fluke takes for it: server, agent, server, over TLS.
-fn ours(bench: &Bench, work: Work) -> Result<Vec<f64>, Trouble> {
-    let mut stage = Stage::start(bench)?;
-    stage.agent("web-1", Cores::All)?;
-    let file = stage.root().join("file");
-    let name = file.display();
-    match work {
-        Work::Checks(count) => stage.settle(&shell_task("test -d /", "false", count))?,
-        Work::File => stage.settle(&shell_task(
-            &format!("printf 'as it should be\\\\n' | cmp -s - {name}"),
-            &format!("printf 'as it should be\\\\n' > {name}"),
+/// What fluke takes for it: server, agent, server, over TLS; for a killed service nobody asks.
+fn ours(bed: &Bed, host: &Host, work: Work) -> Result<Vec<f64>, Trouble> {
+    let file = file_of("/srv");
+    let manifest = match work {
+        Work::Checks(count) => shell_task("test -d /", "false", count),
+        Work::File => shell_task(
+            &format!("printf 'as it should be\\\\n' | cmp -s - {file}"),
+            &format!("printf 'as it should be\\\\n' > {file}"),
             1,
-        ))?,
-        Work::Service => return Err(by_the_bed()),
+        ),
+        Work::Service => {
+            host.unit("kept.service", UNIT);
+            KEEP.into()
+        }
+    };
+    bed.commit("work.fluke.hcl", &manifest);
+    bed.settles();
+    if work == Work::Service {
+        return rounds(|| killed(bed, host));
     }
-    let mut feed = stage.feed()?;
+    let mut feed = Feed::open(&bed.server().socket())?;
     rounds(|| {
-        spoil(&file, work)?;
-        let took = stage.reconcile(&mut feed)?;
-        mended(&file, work).map(|()| took)
+        if work == Work::File {
+            host.write(&file, WRONG);
+        }
+        let took = reconcile(bed.server(), &mut feed)?;
+        match work != Work::File || host.read(&file) == RIGHT {
+            true => Ok(took),
+            false => Err(Trouble::failed("put the file right", "it is not as it should be")),
+        }
     })
-}
-
-fn by_the_bed() -> Trouble {
-    Trouble::NotRun("needs a host with systemd: fluke's figure is in the row `killed`".into())
-}
-
-/// Somebody changes the file.
-fn spoil(file: &Path, work: Work) -> Result<(), Trouble> {
-    if work != Work::File {
-        return Ok(());
-    }
-    std::fs::write(file, "something else\n").map_err(|error| Trouble::failed("spoil a file", error))
-}
-
-fn mended(file: &Path, work: Work) -> Result<(), Trouble> {
-    match work != Work::File || std::fs::read_to_string(file).is_ok_and(|text| text == RIGHT) {
-        true => Ok(()),
-        false => Err(Trouble::failed("put the file right", "it is not as it should be")),
-    }
-}
-
-impl Peer {
-    fn versioned(&self) -> String {
-        let version = found(self.program).and_then(|program| {
-            let text = said(Command::new(program).arg("--version")).ok()?;
-            definition::version(&text)
-        });
-        format!("{} {}", self.name, version.unwrap_or_default()).trim_end().to_string()
-    }
-
-    fn does(&self, work: Work) -> Result<Vec<f64>, Trouble> {
-        let program = found(self.program).ok_or_else(|| {
-            Trouble::NotRun(format!("{} is not here; add --install-peers", self.program))
-        })?;
-        if work == Work::Service {
-            return Err(by_the_bed());
-        }
-        let folder = folder()?;
-        let definition = self.prepare(work, folder.path())?;
-        let file = folder.path().join("file");
-        let mut command = (self.command)(&program, &definition, folder.path());
-        command.env("HOME", folder.path()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
-        rounds(|| {
-            spoil(&file, work)?;
-            let (took, done) = seconds(|| said(&mut command));
-            done?;
-            mended(&file, work).map(|()| took)
-        })
-    }
-
-    /// Writes the definition, and what else the peer wants to have around.
-    fn prepare(&self, work: Work, root: &Path) -> Result<PathBuf, Trouble> {
-        let source = crate::root().join("crates/fluke-bench/peers").join(self.name);
-        let (name, count) = match work {
-            Work::Checks(count) => ("checks", count),
-            Work::File | Work::Service => ("file", 1),
-        };
-        let states = root.join("states");
-        let failed = |error| Trouble::failed(format!("prepare {}", self.name), error);
-        std::fs::create_dir(&states).map_err(failed)?;
-        let shown = root.display().to_string();
-        let place = |from: &str, to: &Path| -> Result<(), Trouble> {
-            let text = std::fs::read_to_string(source.join(from)).map_err(failed)?;
-            std::fs::write(to, expanded(&text, count, &shown)).map_err(failed)?;
-            // CFEngine takes no definition that others may write to.
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o600)).map_err(failed)
-        };
-        if source.join("minion").exists() {
-            place("minion", &root.join("minion"))?;
-        }
-        if self.name == "cfengine" {
-            cfengine_home(&root.join("cfengine")).map_err(failed)?;
-        }
-        let file = format!("{name}.{}", self.ending);
-        place(&file, &states.join(&file))?;
-        Ok(states.join(&file))
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::figure::Figure;
-use crate::peers::PeerFigure;
+use crate::peers::{PeerFigure, grid};
 use crate::profile::Profile;
 use crate::record::{Outcome, Record, RowRecord};
 
@@ -76,47 +76,23 @@ fn line(row: &RowRecord, figure: &Figure) -> String {
 
 /// Everybody beside everybody: a line for each peer, a column for each work.
 fn peers(figures: &[PeerFigure]) -> String {
-    let mut works: Vec<&str> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for figure in figures {
-        if !works.contains(&&*figure.work) {
-            works.push(&figure.work);
-        }
-        if !names.contains(&&*figure.peer) {
-            names.push(&figure.peer);
-        }
-    }
-    let of = |name: &str, work: &str| {
-        figures.iter().find(|figure| figure.peer == name && figure.work == work)
-    };
-    let ours = |work: &str| names.first().and_then(|name| of(name, work)?.measured);
     let mut text = format!(
-        "\n## Others, at the same work\n\nSeconds for one run on a host that is its own server where \
-         there is one, warm; fluke's are from the server's order to the server's knowing, over TLS. \
-         In parentheses: how many times fluke's.{}\n\n| |",
+        "\n## Others, at the same work\n\nSeconds, on hosts with systemd of one machine; warm, with \
+         definitions as their manuals have them. fluke's are from the server's order to the \
+         server's knowing, over TLS; the others work without a server. In parentheses: how many \
+         times fluke's. A killed service is timed from the kill until it runs again. Nobody asks \
+         fluke: systemd tells it. The others only look when they run, and here each is run at the \
+         moment of the kill; by themselves Puppet looks every 30 minutes, CFEngine every five, \
+         Ansible and Salt when they are asked to.{}\n\n",
         figures.first().map(|it| format!(" Taken of {}.", it.taken)).unwrap_or_default()
     );
-    works.iter().for_each(|work| text += &format!(" {work} |"));
-    text += &format!("\n|---|{}\n", "---|".repeat(works.len()));
-    for name in &names {
-        text += &format!("| {name} |");
-        for work in &works {
-            let cell = of(name, work).map_or(String::new(), |figure| cell(figure, ours(work)));
-            text += &format!(" {cell} |");
+    for (at, line) in grid(figures).iter().enumerate() {
+        let _ = writeln!(text, "| {} |", line.join(" | "));
+        if at == 0 {
+            let _ = writeln!(text, "|{}", "---|".repeat(line.len()));
         }
-        text.push('\n');
     }
     text
-}
-
-fn cell(figure: &PeerFigure, ours: Option<crate::statistics::Summary>) -> String {
-    let Some(measured) = figure.measured else { return figure.note.clone() };
-    let shown = crate::figure::Unit::Seconds.show(measured.median);
-    let times = ours.and_then(|ours| crate::statistics::ratio(measured.median, ours.median));
-    match times.filter(|times| (times - 1.0).abs() > f64::EPSILON) {
-        Some(times) => format!("{shown} ({times:.0} ×)"),
-        None => shown,
-    }
 }
 
 fn section(profile: &Profile) -> String {

@@ -8,14 +8,14 @@ mod crowd;
 mod events;
 mod growth;
 mod idle;
-mod killed;
+pub(crate) mod killed;
 mod manifests;
 mod mixed;
 mod push;
 mod reached;
 mod restart;
 mod size;
-mod units;
+pub(crate) mod units;
 
 use crate::row::Row;
 

@@ -3,12 +3,17 @@
 use std::fmt::Write as _;
 
 use crate::figure::Figure;
+use crate::peers::grid;
 use crate::record::{Outcome, Record, RowRecord};
 
 /// The whole run.
 pub fn render(record: &Record) -> String {
     let mut text = format!("{}\n", record.machine);
     record.rows.iter().for_each(|row| text += &render_row(row));
+    if !record.peers.is_empty() {
+        text += "\nothers, at the same work\n";
+        text += &aligned(&grid(&record.peers));
+    }
     let missed = record.missed();
     let names: Vec<_> = missed.iter().map(|(name, _)| name.as_str()).collect();
     match names.is_empty() {
@@ -31,19 +36,25 @@ pub fn render_row(row: &RowRecord) -> String {
             let _ = writeln!(text, "  FAILED: {why}");
         }
         Outcome::Figures(figures) => {
-            let lines: Vec<_> = figures.iter().map(cells).collect();
-            let width = |column: usize| {
-                lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
-            };
-            let widths: [usize; 5] = std::array::from_fn(width);
-            for line in &lines {
-                let padded = line.iter().zip(widths).map(|(cell, width)| {
-                    let room = width - cell.chars().count();
-                    format!("{cell}{}", " ".repeat(room))
-                });
-                let _ = writeln!(text, "  {}", padded.collect::<Vec<_>>().join("  ").trim_end());
-            }
+            text += &aligned(&figures.iter().map(|it| cells(it).to_vec()).collect::<Vec<_>>());
         }
+    }
+    text
+}
+
+/// Lines whose columns are below each other.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let mut text = String::new();
+    for line in lines {
+        let padded = line.iter().enumerate().map(|(column, cell)| {
+            let room = width(column) - cell.chars().count();
+            format!("{cell}{}", " ".repeat(room))
+        });
+        let _ = writeln!(text, "  {}", padded.collect::<Vec<_>>().join("  ").trim_end());
     }
     text
 }

@@ -34,21 +34,21 @@ fn there_are_rounds_until_there_are_enough_or_it_took_too_long() {
 #[test]
 fn the_first_round_counts_only_if_it_is_the_only_one() {
     let mut times = [5.0, 1.0, 2.0, 3.0, 4.0, 5.0].into_iter();
-    let taken = rounds(|| times.next().ok_or_else(by_the_bed)).expect("rounds");
+    let none = || Trouble::NotRun("no more".into());
+    let taken = rounds(|| times.next().ok_or_else(none)).expect("rounds");
     assert_eq!(taken, [1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(rounds(|| Ok(ENOUGH * 2.0)).expect("one"), [ENOUGH * 2.0]);
 }
 
 #[test]
 fn every_peer_has_a_definition_for_every_work() {
-    let folder = folder().expect("a folder");
-    for (number, peer) in PEERS.iter().enumerate() {
-        for (at, work) in [Work::Checks(3), Work::File].into_iter().enumerate() {
-            let root = folder.path().join(format!("{number}-{at}"));
-            std::fs::create_dir(&root).expect("a folder");
-            let definition = peer.prepare(work, &root).expect("a definition");
-            let text = std::fs::read_to_string(definition).expect("a text");
-            assert!(!text.contains('@'), "{}: {text}", peer.name);
+    for peer in PEERS {
+        for work in [Work::Checks(3), Work::File, Work::Service] {
+            let files = guest::files(peer, work, "/srv/x").expect("definitions");
+            let (path, text) = &files[0];
+            assert!(!text.contains("@root") && !text.contains("@n"), "{}: {text}", peer.name);
+            assert!(peer.line("/venv".as_ref(), "/srv/x", work.definition()).contains("/srv/x"));
+            assert!(path.ends_with(peer.ending), "{path}");
         }
     }
 }
@@ -57,6 +57,26 @@ fn every_peer_has_a_definition_for_every_work() {
 fn what_went_wrong_with_a_peer_is_not_kept_in_words_of_this_machine() {
     let failed = figure("salt".into(), Work::File, Err(Trouble::failed("run /some/where", "no")));
     assert_eq!((failed.measured, failed.note.as_str()), (None, "failed here"));
-    let absent = figure("salt".into(), Work::File, Err(Trouble::NotRun("it is not here".into())));
-    assert_eq!(absent.note, "it is not here");
+}
+
+#[test]
+fn everybody_stands_beside_everybody() {
+    let of = |peer: &str, work, seconds: Option<f64>| {
+        let none = || Trouble::NotRun("not here".into());
+        figure(peer.into(), work, seconds.map(|it| vec![it]).ok_or_else(none))
+    };
+    let shown = grid(&[
+        of("fluke", Work::File, Some(0.1)),
+        of("salt 1.2", Work::File, Some(4.0)),
+        of("fluke", Work::Service, Some(0.1)),
+        of("salt 1.2", Work::Service, None),
+    ]);
+    assert_eq!(
+        shown,
+        [
+            vec!["", "one changed file", "one killed service"],
+            vec!["fluke", "100 ms", "100 ms"],
+            vec!["salt 1.2", "4.00 s (40 ×)", "not here"],
+        ]
+    );
 }

@@ -42,7 +42,7 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
 }
 
 /// A bed with the program, and this one beside it for floors.
-pub(super) fn bed(bench: &Bench) -> Result<Bed, Trouble> {
+pub(crate) fn bed(bench: &Bench) -> Result<Bed, Trouble> {
     let none = "there can be no host with systemd here; run as root, see CONTRIBUTING.md, The bed";
     let bed = Bed::up(&bench.program).ok_or_else(|| Trouble::NotRun(none.into()))?;
     let placed = bed.folder().join("bin/xtask");

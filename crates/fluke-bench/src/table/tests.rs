@@ -35,3 +35,22 @@ fn a_row_that_could_not_run_says_so_loudly() {
     let shown = render_row(&row(Outcome::Failed("could not start".into())));
     assert!(shown.ends_with("\n  FAILED: could not start\n"));
 }
+
+#[test]
+fn others_stand_below_each_other() {
+    let peer = |peer: &str, seconds: f64| crate::peers::PeerFigure {
+        peer: peer.into(),
+        work: "100 checks".into(),
+        measured: crate::statistics::Summary::of(&[seconds]),
+        note: String::new(),
+        taken: crate::machine::Taken::default(),
+    };
+    let machine = crate::machine::Machine::default();
+    let peers = vec![peer("fluke", 0.1), peer("salt 3008.3", 4.0)];
+    let shown = render(&Record { machine, rows: Vec::new(), peers });
+    let lines = "\nothers, at the same work\n\
+                 \x20              100 checks\n\
+                 \x20 fluke        100 ms\n\
+                 \x20 salt 3008.3  4.00 s (40 ×)\n";
+    assert!(shown.contains(lines), "{shown}");
+}

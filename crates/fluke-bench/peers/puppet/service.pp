@@ -1,0 +1,4 @@
+# One service that somebody has killed.
+service { 'kept':
+  ensure => running,
+}

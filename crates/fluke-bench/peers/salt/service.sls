@@ -1,0 +1,3 @@
+# One service that somebody has killed.
+kept:
+  service.running: []
