@@ -3,6 +3,7 @@
 pub mod bare;
 pub mod crowd;
 pub mod readers;
+pub mod spread;
 
 /// A manifest that gives every host twenty steps, in four tasks; another `release`, other steps.
 fn twenty_steps(release: usize) -> String {
@@ -19,14 +20,34 @@ fn twenty_steps(release: usize) -> String {
     (0..4).map(task).collect()
 }
 
-/// The same, and one more task that concerns hardly anybody: see [`few`].
-pub fn and_one_for_few(release: usize, few: usize) -> String {
-    format!(
-        "{}task \"few\" {{\n  selector {{\n    match_labels = {{ rack = \"r00\", role = \"web\", \
-         region = \"eu\", env = \"staging\" }}\n  }}\n  shell \"it\" {{\n    check   = \"test -f /etc/few-{few}\"\n    \
-         command = \"touch /etc/few-{few}\"\n  }}\n}}\n",
-        twenty_steps(release)
-    )
+/// How often what concerns everybody, hardly anybody and [`ONE`] has changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Releases {
+    /// Of the twenty steps that every host has.
+    pub all: usize,
+    /// Of a step that hardly anybody has: see [`few`].
+    pub few: usize,
+    /// Of a step that one host has.
+    pub one: usize,
+}
+
+/// The host that has a step of its own.
+pub const ONE: &str = "the-one";
+
+impl Releases {
+    /// The manifest that says so.
+    pub fn manifest(&self) -> String {
+        let Self { all, few, one } = *self;
+        let task = |name: &str, labels: &str, release: usize| {
+            format!(
+                "task \"{name}\" {{\n  selector {{\n    match_labels = {{ {labels} }}\n  }}\n  shell \"it\" {{\n    \
+                 check   = \"test -f /etc/{name}-{release}\"\n    command = \"touch /etc/{name}-{release}\"\n  }}\n}}\n"
+            )
+        };
+        let labels = "rack = \"r00\", role = \"web\", region = \"eu\", env = \"staging\"";
+        let few = task("few", labels, few);
+        format!("{}{few}{}", twenty_steps(all), task("one", &format!("only = \"{ONE}\""), one))
+    }
 }
 
 /// How many of the first so many members of a swarm the task `few` is for.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use fluke_bed::{Repository, Server, ServerOptions, TOKEN};
 use fluke_model::api;
+use fluke_model::id::CommitId;
 use fluke_model::status::Status;
 
 use crate::folder::folder;
@@ -161,12 +162,13 @@ impl Stage {
         let newest = self.repository.head();
         self.until("every agent is in sync", |stage| {
             let names = stage.agents.iter().map(|(name, _)| stage.seen(name));
-            names.into_iter().all(|agent| {
-                agent.is_some_and(|agent| {
-                    agent.commit.as_ref() == Some(&newest) && agent.status == Status::InSync
-                })
-            })
+            names.into_iter().all(|agent| agent.is_some_and(|agent| is_as(&agent, &newest)))
         })
+    }
+
+    /// Whether an agent is as that commit says.
+    pub fn is_in_sync(&self, name: &str, commit: &CommitId) -> bool {
+        self.seen(name).is_some_and(|agent| is_as(&agent, commit))
     }
 
     /// Whether the server knows an agent of that name, and has its stream.
@@ -236,6 +238,10 @@ pub fn reconcile(server: &Server, feed: &mut Feed) -> Result<f64, Trouble> {
     }
     feed.until(r#""kind":"reconcile_finished""#)?;
     Ok(start.elapsed().as_secs_f64())
+}
+
+fn is_as(agent: &api::Agent, commit: &CommitId) -> bool {
+    agent.commit.as_ref() == Some(commit) && agent.status == Status::InSync
 }
 
 /// An address that no other stage has, of this process or of another.

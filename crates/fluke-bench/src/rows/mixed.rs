@@ -1,73 +1,134 @@
 //! Everything at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::figure::{Figure, Unit};
 use crate::process::resident;
 use crate::row::{Bench, Row, Trouble, Turn, figures};
+use crate::scale::bare::{BareClients, BareServer};
 use crate::scale::crowd::Crowd;
 use crate::scale::readers::Readers;
-use crate::statistics::percentile;
+use crate::scale::spread::Spread;
 
 pub(super) const ROW: Row = Row {
     id: "mixed",
     what: "10,000 TLS agents, 1,000 API readers, commits, a storm of webhooks",
     reach: "nothing is promised; latencies are recorded",
     how: "A server as a process with 10,000 agents of a swarm over TLS, twenty steps each; 700 live \
-          streams and 300 readers that ask for a page of agents every second, over TLS. Meanwhile \
-          commits for all and for a few, and 200 webhooks one after the other; in the end the \
-          server is restarted, and everybody comes back. Quick mode: a tenth of agents and readers.",
-    turn: Turn::OnRequest,
+          streams and 300 readers that ask for a page of agents every second, over TLS. p50, p90, \
+          p99 and max: how long half, nine of ten, 99 of 100 and all of them took at most. \
+          commit_all: from the announcement of a commit that changes every step to each agent's \
+          answer; commit_one: the same of a commit for one agent. Beside both: the same before the \
+          readers came. webhook: 20 commits right after each other, each announced ten times at \
+          once; storm: from the first of them until the agent concerned has the last. Beside: one \
+          webhook at a time, of what is known, before the readers came. call: a reader's calls, \
+          while all this happens; beside it, while nothing does. return: the server is restarted; \
+          from its start until so many are back. Beside the last one: as many bare streams over TLS \
+          to a process that was just started. Quick mode: a tenth of agents and readers.",
+    turn: Turn::Always,
     measure,
 };
 
 const ROUNDS: usize = 3;
-const WEBHOOKS: usize = 200;
+/// Commits for one agent, each a time of its own.
+const SINGLE: usize = 30;
+/// Commits of the storm, and how often each is announced at once.
+const STORM: (usize, usize) = (20, 10);
+/// Webhooks in peace.
+const WEBHOOKS: usize = 50;
 /// How long readers read in peace.
 const PEACE: Duration = Duration::from_secs(10);
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let tenth = if bench.quick { 10 } else { 1 };
-    let mut crowd = Crowd::start(bench, 10_000 / tenth, "60s")?;
+    let agents = 10_000 / tenth;
+    let joined = bare_join(bench, agents as usize)?;
+    let mut crowd = Crowd::start(bench, agents, "60s")?;
+    let calm = Commits::made(bench, &mut crowd)?;
+    let webhooks = Spread::of(&webhooks(&crowd)?);
     let coming = Readers::come(&crowd.stage, 700 / tenth as usize, 300 / tenth as usize);
     let readers = crowd.runtime.block_on(coming)?;
     crowd.rests(PEACE);
-    let calm = readers.calls();
-    let (mut all, mut half, mut few, mut storm) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.rounds(ROUNDS) {
-        let timing = crowd.commits_for_all()?;
-        all.push(timing.max.as_secs_f64());
-        half.push(timing.p50.as_secs_f64());
-        few.push(crowd.commits_for_few()?.max.as_secs_f64());
-        storm.push(webhooks(&crowd)?);
-    }
-    let busy = readers.calls();
+    let calls = Spread::of(&readers.calls());
+    let busy = Commits::made(bench, &mut crowd)?;
+    let (storm, settled) = storm(&mut crowd)?;
+    let busy_calls = Spread::of(&readers.calls());
     let (_, refused) = readers.sums();
     let memory = resident(crowd.pid()?)?;
     drop(readers);
-    let returned = crowd.restarts()?;
-    let call = |id: &str, calls: &[f64], at: f64| {
-        Figure::new(id, Unit::Seconds, percentile(calls, at).as_slice())
-    };
-    figures([
-        Figure::new("commit_all", Unit::Seconds, &all),
-        Figure::new("commit_all_half", Unit::Seconds, &half),
-        Figure::new("commit_few", Unit::Seconds, &few),
-        Figure::new("webhook", Unit::Seconds, &storm),
-        call("call_calm_p50", &calm, 0.5),
-        call("call_calm_p99", &calm, 0.99),
-        call("call_busy_p50", &busy, 0.5),
-        call("call_busy_p99", &busy, 0.99),
-        Figure::new("calls_refused", Unit::Count, &[refused as f64]),
-        Figure::new("memory", Unit::Bytes, &[memory]),
-        Figure::new("return_of_all", Unit::Seconds, &[returned]),
-    ])
+    let returned = Spread::of(&crowd.returns()?);
+    let before = "before the readers came";
+    let mut all = busy.all.figures("commit_all", Some((before, &calm.all)));
+    all.extend(busy.one.figures("commit_one", Some((before, &calm.one))));
+    all.extend(Spread::of(&storm).figures("webhook", Some(("one at a time", &webhooks))));
+    all.push(Figure::new("storm", Unit::Seconds, &[settled]));
+    all.extend(busy_calls.figures("call", Some(("while nothing changes", &calls))));
+    all.push(Figure::new("calls_refused", Unit::Count, &[refused as f64]));
+    all.push(Figure::new("memory", Unit::Bytes, &[memory]));
+    all.extend(returned.figures("return", None));
+    if let Some(Some(last)) = all.pop() {
+        all.push(Some(last.beside("bare streams over TLS", &[joined])));
+    }
+    figures(all)
 }
 
-/// Announces what is known already, again and again; the seconds that each takes.
-fn webhooks(crowd: &Crowd) -> Result<f64, Trouble> {
+/// The seconds that as many bare streams need.
+fn bare_join(bench: &Bench, count: usize) -> Result<f64, Trouble> {
+    let server = BareServer::start(&bench.own)?;
+    let (clients, took) = BareClients::join(&server, count)?;
+    clients.leave();
+    Ok(took)
+}
+
+/// How long commits took.
+struct Commits {
+    all: Spread,
+    one: Spread,
+}
+
+impl Commits {
+    fn made(bench: &Bench, crowd: &mut Crowd) -> Result<Self, Trouble> {
+        let (mut all, mut one) = (Spread::default(), Vec::new());
+        for _ in 0..bench.rounds(ROUNDS) {
+            all.note(crowd.commits_for_all()?);
+        }
+        for _ in 0..bench.rounds(SINGLE) {
+            one.push(crowd.commits_for_one()?.max.as_secs_f64());
+        }
+        Ok(Self { all, one: Spread::of(&one) })
+    }
+}
+
+/// Announces what is known already, one after the other; the seconds of each.
+fn webhooks(crowd: &Crowd) -> Result<Vec<f64>, Trouble> {
     let head = crowd.stage.repository().head();
-    let began = std::time::Instant::now();
-    (0..WEBHOOKS).try_for_each(|_| crowd.stage.announce(head.as_str()))?;
-    Ok(began.elapsed().as_secs_f64() / WEBHOOKS as f64)
+    (0..WEBHOOKS).map(|_| announced(crowd, head.as_str())).collect()
+}
+
+fn announced(crowd: &Crowd, commit: &str) -> Result<f64, Trouble> {
+    let began = Instant::now();
+    crowd.stage.announce(commit)?;
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Commits right after each other, each announced by many at once: the seconds of each announcement,
+/// and those until the last commit is where it belongs.
+fn storm(crowd: &mut Crowd) -> Result<(Vec<f64>, f64), Trouble> {
+    let (commits, at_once) = STORM;
+    let began = Instant::now();
+    let mut times = Vec::new();
+    for _ in 0..commits {
+        let commit = crowd.commit_for_one();
+        let crowd = &*crowd;
+        let announcing = std::thread::scope(|scope| {
+            let announce = || announced(crowd, commit.as_str());
+            let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(announce)).collect();
+            let gone = |_| Err(Trouble::failed("announce a push", "a thread panicked"));
+            let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(gone));
+            ended.collect::<Result<Vec<_>, _>>()
+        });
+        times.extend(announcing?);
+    }
+    crowd.one_has_the_newest()?;
+    Ok((times, began.elapsed().as_secs_f64()))
 }

@@ -1,16 +1,22 @@
 //! A real server with a swarm on it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluke_bed::swarm::{Shares, Swarm, SwarmError, SwarmOptions, Timing};
 use fluke_bed::{ServerOptions, TOKEN};
+use fluke_model::id::CommitId;
+use fluke_model::label::Labels;
 use fluke_model::secret::Secret;
 use fluke_wire::client::{ClientTls, Target};
 use tokio::runtime::Runtime;
 
-use super::{and_one_for_few, few};
+use super::{ONE, Releases, few};
 use crate::row::{Bench, Trouble};
 use crate::stage::Stage;
+
+/// How often to look who is back: far less than it takes.
+const LOOK: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server, and agents that are all well and have twenty steps each.
 pub struct Crowd {
@@ -21,8 +27,7 @@ pub struct Crowd {
     /// Where the agents live.
     pub runtime: Runtime,
     count: u32,
-    /// Which release everybody has, and which those few.
-    releases: (usize, usize),
+    releases: Releases,
 }
 
 impl Crowd {
@@ -48,7 +53,7 @@ impl Crowd {
         let runtime = Runtime::new().map_err(|error| failed(&error))?;
         let options = SwarmOptions { shares: Shares::NONE, ..SwarmOptions::to(target) };
         let swarm = Swarm::new(options).map_err(|error| failed(&error))?;
-        let mut crowd = Self { stage, swarm, runtime, count, releases: (0, 0) };
+        let mut crowd = Self { stage, swarm, runtime, count, releases: Releases::default() };
         crowd.joins()?;
         crowd.commits_for_all()?;
         Ok(crowd)
@@ -56,10 +61,16 @@ impl Crowd {
 
     fn joins(&mut self) -> Result<(), Trouble> {
         let Self { swarm, runtime, count, .. } = self;
-        match runtime.block_on(swarm.join(*count)) {
-            Ok(_) => Ok(()),
+        let failed = |error: &dyn std::fmt::Display| Trouble::failed("let agents join", error);
+        let label = Labels::parse_pair(&format!("only={ONE}")).map_err(|error| failed(&error))?;
+        let joined = runtime.block_on(async {
+            swarm.join(*count - 1).await?;
+            swarm.join_as(ONE, Labels([label].into())).await
+        });
+        match joined {
+            Ok(()) => Ok(()),
             Err(error @ SwarmError::TooFewFiles { .. }) => Err(Trouble::NotRun(error.to_string())),
-            Err(error) => Err(Trouble::failed("let agents join", error)),
+            Err(error) => Err(failed(&error)),
         }
     }
 
@@ -71,34 +82,80 @@ impl Crowd {
 
     /// A commit that concerns everybody: from its announcement to everybody's answer.
     pub fn commits_for_all(&mut self) -> Result<Timing, Trouble> {
-        self.releases.0 += 1;
+        self.releases.all += 1;
         self.commits(u64::from(self.count))
     }
 
     /// A commit that concerns a few.
     pub fn commits_for_few(&mut self) -> Result<Timing, Trouble> {
-        self.releases.1 += 1;
-        self.commits(few(self.count))
+        self.releases.few += 1;
+        self.commits(few(self.count - 1))
+    }
+
+    /// A commit that concerns one.
+    pub fn commits_for_one(&mut self) -> Result<Timing, Trouble> {
+        self.releases.one += 1;
+        self.commits(1)
     }
 
     fn commits(&self, concerned: u64) -> Result<Timing, Trouble> {
-        let manifest = and_one_for_few(self.releases.0, self.releases.1);
-        let files = [("tasks.fluke.hcl", manifest.as_str())];
-        let commit = self.stage.repository().commit("round", &files);
+        let commit = self.commit();
         self.swarm.expects_a_commit();
         self.stage.announce(commit.as_str())?;
         let answered = self.runtime.block_on(self.swarm.answers_to_commit(concerned));
         answered.map_err(|error| Trouble::failed("wait for a commit to be checked", error))
     }
 
-    /// Stops the server and starts it again; the seconds from its start until everybody is in.
-    pub fn restarts(&self) -> Result<f64, Trouble> {
+    /// A commit that concerns one, which nobody announces.
+    pub fn commit_for_one(&mut self) -> CommitId {
+        self.releases.one += 1;
+        self.commit()
+    }
+
+    fn commit(&self) -> CommitId {
+        let files = [("tasks.fluke.hcl", &*self.releases.manifest())];
+        self.stage.repository().commit("round", &files)
+    }
+
+    /// Waits until the one has what the newest commit says.
+    pub fn one_has_the_newest(&self) -> Result<(), Trouble> {
+        let newest = self.stage.repository().head();
+        self.stage
+            .until("the newest commit is where it belongs", |stage| stage.is_in_sync(ONE, &newest))
+    }
+
+    /// Stops the server and starts it again; of each agent the seconds from its start until it is
+    /// in.
+    pub fn returns(&self) -> Result<Vec<f64>, Trouble> {
         self.stage.server().stop();
-        let began = std::time::Instant::now();
+        let connected = || self.swarm.statistics().connected as usize;
+        self.looks("everybody has left", || connected() == 0)?;
+        let began = Instant::now();
         self.stage.server().start();
-        let inside = self.runtime.block_on(self.swarm.all_are_in());
-        inside.map_err(|error| Trouble::failed("wait for everybody to return", error))?;
-        Ok(began.elapsed().as_secs_f64())
+        let mut times: Vec<f64> = Vec::new();
+        self.looks("everybody is back", || {
+            times.resize(times.len().max(connected()), began.elapsed().as_secs_f64());
+            times.len() == self.count as usize
+        })?;
+        Ok(times)
+    }
+
+    /// The same, of the last of them.
+    pub fn restarts(&self) -> Result<f64, Trouble> {
+        Ok(self.returns()?.into_iter().fold(0.0, f64::max))
+    }
+
+    /// Waits for a state of the swarm.
+    fn looks(&self, what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Trouble> {
+        let began = Instant::now();
+        while !holds() {
+            if began.elapsed() > PATIENCE {
+                let stands = format!("{:?}", self.swarm.statistics());
+                return Err(Trouble::failed(format!("wait until {what}"), stands));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Lets time pass while nothing changes.
