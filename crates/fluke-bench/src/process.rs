@@ -39,6 +39,23 @@ pub fn running_seconds(pid: u32) -> Result<f64, Trouble> {
     Ok(nanoseconds / 1e9)
 }
 
+/// How often its threads, those alive, have gone to sleep so far, to be woken up again.
+pub fn switches(pid: u32) -> Result<u64, Trouble> {
+    let failed = |error| Trouble::failed(format!("look at the threads of {pid}"), error);
+    let mut switches = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)?.flatten() {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        switches += count(&status, "voluntary_ctxt_switches").unwrap_or(0);
+    }
+    Ok(switches)
+}
+
+/// The most bytes that a process ever had in memory.
+pub fn most_resident(pid: u32) -> Result<f64, Trouble> {
+    let status = read(pid, "status")?;
+    kib(&status, "VmHWM").ok_or_else(|| Trouble::failed("read VmHWM", "it is not there"))
+}
+
 /// A mark that changes when a child of the process begins or ends: the page faults of all that have
 /// ended, and those that live. Nothing runs without a page fault.
 pub fn children(pid: u32) -> Result<(u64, String), Trouble> {
@@ -64,6 +81,12 @@ fn kib(status: &str, key: &str) -> Option<f64> {
     line.trim().strip_suffix(" kB")?.parse::<f64>().ok().map(|kib| kib * 1024.0)
 }
 
+/// A line of `status` that counts something.
+fn count(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.trim().parse().ok()
+}
+
 /// User and system time, own and of children that have ended.
 fn ticks(stat: &str) -> Option<u64> {
     (11..15).map(|at| field(stat, at)).sum()
@@ -87,6 +110,9 @@ mod tests {
         assert_eq!(ticks(stat), Some(37));
         assert_eq!(field(stat, 8), Some(2));
         assert_eq!(ticks("nonsense"), None);
+        let status = "VmHWM:\t3 kB\nvoluntary_ctxt_switches:\t42\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(count(status, "voluntary_ctxt_switches"), Some(42));
+        assert_eq!(count("", "voluntary_ctxt_switches"), None);
     }
 
     #[test]
@@ -103,5 +129,9 @@ mod tests {
         assert!(resident(own).expect("memory") > 1e5);
         assert!(processor_seconds(own).expect("time") >= 0.0);
         assert!(running_seconds(own).expect("time") > 0.0);
+        assert!(most_resident(own).expect("memory") >= resident(own).expect("memory"));
+        let before = switches(own).expect("a count");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(switches(own).expect("a count") > before);
     }
 }

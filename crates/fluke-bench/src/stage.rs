@@ -176,6 +176,12 @@ impl Stage {
         self.seen(name).is_some_and(|agent| agent.connected)
     }
 
+    /// Whether that commit is what counts.
+    pub fn is_in_force(&self, commit: &CommitId) -> bool {
+        let source = self.server.get::<api::Source>("/api/v1/source");
+        source.is_ok_and(|source| source.commit.as_ref() == Some(commit))
+    }
+
     fn seen(&self, name: &str) -> Option<api::Agent> {
         let seen = self.server.get::<api::AgentDetail>(&format!("/api/v1/agents/{name}"));
         seen.ok().map(|detail| detail.agent)

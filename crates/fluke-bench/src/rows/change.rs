@@ -49,7 +49,7 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     }
     let figure = Figure::new("snapshots", Unit::Seconds, &ours);
     let beside = "git fetch of the commit";
-    let figure = figure.map(|figure| figure.beside(beside, &floors).target(Target::Over(0.05)));
+    let figure = figure.map(|figure| figure.beside(beside, &floors).target(Target::AtMost(0.05)));
     let concerned = Figure::new("hosts-concerned", Unit::Count, &concerned);
     figures([figure, concerned.map(|figure| figure.target(Target::AtMost(1.0)))])
 }

@@ -15,8 +15,8 @@ pub(super) const ROW: Row = Row {
     how: "A server as a process with 10,000 agents of a swarm over TLS, twenty steps each, all of \
           them checked every minute, heartbeats every 30 s; memory as the kernel counts it after a \
           commit for all, processor time over a minute. Beside it: a process with as many bare gRPC \
-          streams over TLS that have carried one message each way, and nothing since. Quick mode: a \
-          tenth of everything.",
+          streams over TLS that have carried one message each way, and nothing since. Quick mode: \
+          the memory of a tenth of them.",
     turn: Turn::Always,
     measure,
 };
@@ -24,35 +24,36 @@ pub(super) const ROW: Row = Row {
 /// Until what came of the join and the commit is over and memory was given back.
 const SETTLES: Duration = Duration::from_secs(25);
 
+/// How long it is watched.
+const WATCHED: Duration = Duration::from_secs(60);
+
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
-    let (agents, watched) = match bench.quick {
-        true => (1_000, Duration::from_secs(20)),
-        false => (10_000, Duration::from_secs(60)),
-    };
-    let (bare, bare_time) = bare_streams(bench, agents as usize, watched)?;
+    let agents = if bench.quick { 1_000 } else { 10_000 };
+    let (bare, bare_time) = bare_streams(bench, agents as usize)?;
     let crowd = Crowd::start(bench, agents, "60s")?;
     crowd.rests(SETTLES);
     let pid = crowd.pid()?;
-    let memory = resident(pid)?;
-    let time = time_of(pid, watched)?;
-    let share = f64::from(agents) / 10_000.0;
-    let beside = "bare streams";
-    let most = Target::AtMost(600.0 * 1048576.0 * share.max(0.15));
-    let memory = Figure::new("memory", Unit::Bytes, &[memory]);
-    let time = Figure::new("processor", Unit::PercentOfCore, &[time]);
+    let memory = Figure::new("memory", Unit::Bytes, &[resident(pid)?]);
+    let memory = memory.map(|figure| figure.beside("bare streams", &[bare]));
+    // What is promised is of ten thousand, and time is another on a busy machine.
+    if bench.quick {
+        return figures([memory]);
+    }
+    let time = Figure::new("processor", Unit::PercentOfCore, &[time_of(pid, WATCHED)?]);
+    let time = time.map(|figure| figure.beside("bare streams", &bare_time));
     figures([
-        memory.map(|figure| figure.beside(beside, &[bare]).target(most)),
-        time.map(|figure| figure.beside(beside, &[bare_time]).target(Target::AtMost(5.0 * share))),
+        memory.map(|figure| figure.target(Target::AtMost(600.0 * 1048576.0))),
+        time.map(|figure| figure.target(Target::AtMost(5.0))),
     ])
 }
 
-/// Memory and processor time of a process that has bare streams.
-fn bare_streams(bench: &Bench, count: usize, watched: Duration) -> Result<(f64, f64), Trouble> {
+/// Memory of a process that has bare streams, and its processor time where there is time for that.
+fn bare_streams(bench: &Bench, count: usize) -> Result<(f64, Vec<f64>), Trouble> {
     let mut server = BareServer::start(&bench.own)?;
     let (clients, _) = BareClients::join(&server, count)?;
     server.broadcast()?;
     let memory = resident(server.pid())?;
-    let time = time_of(server.pid(), watched)?;
+    let time = if bench.quick { Vec::new() } else { vec![time_of(server.pid(), WATCHED)?] };
     clients.leave();
     Ok((memory, time))
 }

@@ -1,7 +1,7 @@
 //! An agent that has nothing to do.
 
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluke_bed::TOKEN;
 
@@ -15,9 +15,10 @@ pub(super) const ROW: Row = Row {
     what: "agent, idle",
     reach: "≤ 10 MiB RSS, ≤ 0.05 % of a core, no process spawned",
     how: "An agent process that has checked 20 shell steps and is in sync, connected over TLS with a \
-          heartbeat every 30 s; nothing is due. For a minute: VmRSS, the time its threads ran, and \
-          whether a child has ended or is there. Beside it, at the same time: a process with one TLS \
-          stream by tonic and rustls and the same heartbeats, on one thread.",
+          heartbeat every 30 s; nothing is due. For a minute: VmRSS, the time its threads ran, how \
+          often one of them woke up (voluntary context switches), and whether a child has ended or \
+          is there. Beside it, at the same time: a process with one TLS stream by tonic and rustls \
+          and the same heartbeats, on one thread.",
     turn: Turn::Always,
     measure,
 };
@@ -35,38 +36,59 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     stage.settle(&shell_task("test -d /", "false", STEPS))?;
     let bare = Bare::connected(bench, &stage)?;
     let children = process::children(agent)?;
-    let (mut ours, mut theirs) = (Window::default(), Window::default());
+    let (mut ours, mut theirs) = (Minute::begins(agent)?, Minute::begins(bare.pid())?);
     let window = if bench.quick { QUICK_WINDOW } else { WINDOW };
     for _ in 0..bench.rounds(WINDOWS) {
-        let before = (process::running_seconds(agent)?, process::running_seconds(bare.pid())?);
         std::thread::sleep(window);
-        ours.note(agent, before.0, window)?;
-        theirs.note(bare.pid(), before.1, window)?;
+        ours.looks()?;
+        theirs.looks()?;
     }
     let spawned = process::children(agent)? != children;
     let beside = "one bare TLS stream";
+    let (bare_time, bare_wakeups) = ([theirs.percent()?], [theirs.wakeups()?]);
     let rss = Figure::new("rss", Unit::Bytes, &ours.rss);
-    let time = Figure::new("core", Unit::PercentOfCore, &ours.percent);
+    let time = Figure::new("core", Unit::PercentOfCore, &[ours.percent()?]);
+    let wakeups = Figure::new("wakeups", Unit::Count, &[ours.wakeups()?]);
     let processes = Figure::new("processes", Unit::Count, &[f64::from(u8::from(spawned))]);
     figures([
         rss.map(|it| it.beside(beside, &theirs.rss).target(Target::AtMost(10.0 * MIB))),
-        time.map(|it| it.beside(beside, &theirs.percent).target(Target::AtMost(0.05))),
+        time.map(|it| it.beside(beside, &bare_time).target(Target::AtMost(0.05))),
+        wakeups.map(|it| it.beside(beside, &bare_wakeups)),
         processes.map(|it| it.target(Target::AtMost(0.0))),
     ])
 }
 
-#[derive(Default)]
-struct Window {
+/// What a process takes from its beginning on. All of it counts: there are heartbeats in some
+/// windows and none in others.
+struct Minute {
+    pid: u32,
+    began: Instant,
+    ran: f64,
+    switches: u64,
     rss: Vec<f64>,
-    percent: Vec<f64>,
 }
 
-impl Window {
-    fn note(&mut self, pid: u32, ran_before: f64, window: Duration) -> Result<(), Trouble> {
-        let ran = process::running_seconds(pid)? - ran_before;
-        self.percent.push(100.0 * ran / window.as_secs_f64());
-        self.rss.push(process::resident(pid)?);
+impl Minute {
+    fn begins(pid: u32) -> Result<Self, Trouble> {
+        let (ran, switches) = (process::running_seconds(pid)?, process::switches(pid)?);
+        Ok(Self { pid, began: Instant::now(), ran, switches, rss: Vec::new() })
+    }
+
+    fn looks(&mut self) -> Result<(), Trouble> {
+        self.rss.push(process::resident(self.pid)?);
         Ok(())
+    }
+
+    /// Hundredths of a core.
+    fn percent(&self) -> Result<f64, Trouble> {
+        let ran = process::running_seconds(self.pid)? - self.ran;
+        Ok(100.0 * ran / self.began.elapsed().as_secs_f64())
+    }
+
+    /// How often a thread woke up in a minute.
+    fn wakeups(&self) -> Result<f64, Trouble> {
+        let switches = process::switches(self.pid)?.saturating_sub(self.switches);
+        Ok(switches as f64 * 60.0 / self.began.elapsed().as_secs_f64())
     }
 }
 
