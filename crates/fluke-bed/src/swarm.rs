@@ -17,25 +17,25 @@
 //! ```
 
 mod agent;
-mod containers;
+mod fleet;
 mod member;
 mod scheme;
+mod services;
+mod shared;
 mod timing;
 mod weather;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fluke_model::id::{AgentName, CommitId, Hash256, InstanceId, InvalidName};
+use fluke_model::id::{AgentName, Hash256, InstanceId, InvalidName};
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 use fluke_model::service::DeploymentReport;
-use fluke_model::snapshot::Snapshot;
-use fluke_wire::client::{ConnectError, Prepared, Target};
+use fluke_wire::client::{ConnectError, Target};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -47,7 +47,8 @@ pub use weather::Weather;
 use agent::{Agent, Order};
 use member::Member;
 use scheme::Fate;
-use timing::Times;
+use services::Services;
+use shared::Shared;
 
 /// How many orders may wait for a member.
 const ORDERS: usize = 16;
@@ -73,6 +74,11 @@ pub struct SwarmOptions {
     pub apply_takes: Duration,
     /// How long a round of checks takes those that are slow: see [`Shares::slow`].
     pub slow_takes: Duration,
+    /// Whether hosts keep services: run the containers that they should, are in the mesh, and hold
+    /// tables. Else they have those that a story gives them.
+    pub services: bool,
+    /// How long a container takes to start.
+    pub start_takes: Duration,
 }
 
 impl SwarmOptions {
@@ -85,6 +91,8 @@ impl SwarmOptions {
             check_takes: Duration::ZERO,
             apply_takes: Duration::ZERO,
             slow_takes: Duration::from_secs(5),
+            services: false,
+            start_takes: Duration::from_millis(300),
         }
     }
 }
@@ -116,6 +124,19 @@ pub enum SwarmError {
         answered: u64,
         /// Of how many.
         of: u64,
+    },
+    /// Some have not been told how services are.
+    #[error(
+        "{hosts} of {of} hosts have the names that are waited for, and for {} s nobody else got them",
+        within.as_secs()
+    )]
+    Untold {
+        /// How many have.
+        hosts: u64,
+        /// Of how many.
+        of: u64,
+        /// How long nobody did.
+        within: Duration,
     },
     /// The server's certificate cannot be checked.
     #[error(transparent)]
@@ -156,6 +177,10 @@ pub struct Statistics {
     pub checks: u64,
     /// How many applies were finished.
     pub applies: u64,
+    /// How many edits of tables were heard.
+    pub edits: u64,
+    /// How many of them did not fit.
+    pub resends: u64,
 }
 
 /// How long the server, and the swarm itself, take for what. Times that members were told to take
@@ -173,81 +198,8 @@ pub struct Timings {
     pub commit: Timing,
     /// From the server's asking to the answer: how long the members themselves take.
     pub answer: Timing,
-}
-
-/// Where times are noted.
-#[derive(Debug, Default)]
-struct Stopwatches {
-    join: Times,
-    notice: Times,
-    record: Times,
-    commit: Times,
-    answer: Times,
-}
-
-/// The newest commit that anybody heard of.
-#[derive(Debug, Default)]
-struct Round {
-    commit: Option<CommitId>,
-    began: Option<Instant>,
-    /// The next commit began then.
-    expected: Option<Instant>,
-}
-
-/// What members share.
-#[derive(Debug)]
-struct Shared {
-    target: Prepared,
-    check_takes: Duration,
-    slow_takes: Duration,
-    apply_takes: Duration,
-    doors: Semaphore,
-    held: watch::Sender<bool>,
-    counts: Counts,
-    stopwatches: Stopwatches,
-    round: Mutex<Round>,
-    snapshots: Mutex<HashMap<Hash256, Weak<Snapshot>>>,
-    why: Mutex<Option<String>>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    connected: AtomicU64,
-    sessions: AtomicU64,
-    refused: AtomicU64,
-    checks: AtomicU64,
-    applies: AtomicU64,
-}
-
-impl Shared {
-    /// The one copy of a snapshot: most members hold the same.
-    fn share(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
-        let mut known = lock(&self.snapshots);
-        if let Some(same) = known.get(&snapshot.hash()).and_then(Weak::upgrade) {
-            return same;
-        }
-        known.retain(|_, snapshot| snapshot.strong_count() > 0);
-        known.insert(snapshot.hash(), Arc::downgrade(&snapshot));
-        snapshot
-    }
-
-    /// Somebody heard of a commit, maybe as the first of all.
-    fn hears_of(&self, commit: &CommitId) {
-        let mut round = lock(&self.round);
-        if round.commit.as_ref() != Some(commit) {
-            let began = round.expected.take().unwrap_or_else(Instant::now);
-            (round.commit, round.began) = (Some(commit.clone()), Some(began));
-            self.stopwatches.commit.forget();
-        }
-    }
-
-    /// Somebody answered who was told of a commit, if that is still the newest.
-    fn has_answered(&self, commit: &CommitId) {
-        let round = lock(&self.round);
-        if let Some(began) = round.began.filter(|_| round.commit.as_ref() == Some(commit)) {
-            self.stopwatches.commit.note(began.elapsed());
-        }
-    }
+    /// From the last container that a story ended, to its being gone from each host's names.
+    pub names: Timing,
 }
 
 /// Many agents. Dropping it ends all of their sessions.
@@ -255,6 +207,7 @@ impl Shared {
 pub struct Swarm {
     shared: Arc<Shared>,
     shares: Shares,
+    services: bool,
     /// How many were made by the scheme so far.
     made: u32,
     orders: BTreeMap<String, mpsc::Sender<Order>>,
@@ -264,22 +217,11 @@ pub struct Swarm {
 impl Swarm {
     /// Nobody yet.
     pub fn new(options: SwarmOptions) -> Result<Self, SwarmError> {
-        let shared = Shared {
-            target: Prepared::new(options.target)?,
-            check_takes: options.check_takes,
-            slow_takes: options.slow_takes,
-            apply_takes: options.apply_takes,
-            doors: Semaphore::new(options.at_once.max(1)),
-            held: watch::Sender::new(false),
-            counts: Counts::default(),
-            stopwatches: Stopwatches::default(),
-            round: Mutex::default(),
-            snapshots: Mutex::default(),
-            why: Mutex::default(),
-        };
+        let (shares, services) = (options.shares, options.services);
         Ok(Self {
-            shared: Arc::new(shared),
-            shares: options.shares,
+            shared: Arc::new(Shared::new(options)?),
+            shares,
+            services,
             made: 0,
             orders: BTreeMap::new(),
             agents: JoinSet::new(),
@@ -293,7 +235,8 @@ impl Swarm {
         for number in self.made..self.made + count {
             let (name, labels) = scheme::member(number)?;
             let fate = Fate::of(number, self.shares);
-            self.add(name, labels, fate, self.shares.is_slow(number), NodeType::Worker)?;
+            let node_type = self.shares.node_type(number);
+            self.add(name, labels, fate, self.shares.is_slow(number), node_type)?;
         }
         self.made += count;
         self.all_are_in().await?;
@@ -383,29 +326,17 @@ impl Swarm {
 
     /// How it fares.
     pub fn statistics(&self) -> Statistics {
-        let counts = &self.shared.counts;
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Statistics {
-            connected: of(&counts.connected),
-            sessions: of(&counts.sessions),
-            refused: of(&counts.refused),
-            checks: of(&counts.checks),
-            applies: of(&counts.applies),
-        }
+        self.shared.statistics()
     }
 
     /// How long everything took so far.
     pub fn timings(&self) -> Timings {
-        let Stopwatches { join, notice, record, commit, answer } = &self.shared.stopwatches;
-        let [join, notice, record, commit, answer] =
-            [join, notice, record, commit, answer].map(Times::sum_up);
-        Timings { join, notice, record, commit, answer }
+        self.shared.timings()
     }
 
     /// Forgets how long everything took so far: what follows is measured by itself.
     pub fn forgets_timings(&self) {
-        let Stopwatches { join, notice, record, commit, answer } = &self.shared.stopwatches;
-        [join, notice, record, commit, answer].into_iter().for_each(Times::forget);
+        self.shared.forgets_timings();
     }
 
     fn add(
@@ -420,6 +351,11 @@ impl Swarm {
             return Err(SwarmError::Taken(name.to_string()));
         }
         let (orders, heard) = mpsc::channel(ORDERS);
+        let shelves = self.shared.shelves.clone();
+        let services = match self.services {
+            true => Services::kept(name.clone(), node_type, shelves),
+            false => Services::told(node_type, shelves),
+        };
         self.orders.insert(name.as_str().to_owned(), orders);
         let agent = Agent {
             // The same in another process: a swarm that is started again is the same hosts.
@@ -427,8 +363,10 @@ impl Swarm {
             name,
             labels,
             node_type,
-            member: Member::new(fate),
+            member: Member::new(fate, services),
             is_slow,
+            made_at: None,
+            noted: 0,
             shared: self.shared.clone(),
             orders: heard,
         };
@@ -455,6 +393,15 @@ impl Swarm {
 
     /// Waits until a count has come to `goal`; fails with where it got stuck.
     async fn gets_to(&self, goal: u64, count: impl Fn() -> u64) -> Result<(), u64> {
+        self.gets_to_within(STUCK, goal, count).await
+    }
+
+    async fn gets_to_within(
+        &self,
+        stuck: Duration,
+        goal: u64,
+        count: impl Fn() -> u64,
+    ) -> Result<(), u64> {
         let (mut reached, mut since) = (0, Instant::now());
         loop {
             let now = count();
@@ -464,7 +411,7 @@ impl Swarm {
             if now > reached {
                 (reached, since) = (now, Instant::now());
             }
-            if since.elapsed() > STUCK {
+            if since.elapsed() > stuck {
                 return Err(reached);
             }
             sleep(LOOK).await;

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use fluke_model::id::{AgentName, CommitId, InstanceId, SessionId};
+use fluke_model::id::{AgentName, CommitId, InstanceId, ServiceName, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{Fact, Hello, NodeType, ToAgent, ToServer};
+use fluke_model::message::{DirectoryEdit, Fact, Hello, NodeType, ToAgent, ToServer};
 use fluke_model::service::DeploymentReport;
 use fluke_model::time::Timestamp;
 use fluke_wire::client::Session;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
+use super::lock;
 use super::member::{Member, Trouble};
-use super::{Shared, lock};
+use super::services::containers::Mishap;
+use super::shared::Shared;
 
 /// How long a member waits before it tries again, at least; up to twice as long, by its name.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -34,6 +36,12 @@ pub(super) enum Order {
     Run(Vec<DeploymentReport>),
     /// Something or other is no longer as it should be.
     Drift,
+    /// This befalls some container or other; it comes back.
+    Mishap(Mishap),
+    /// A container of a service ends, and stays away.
+    Lose(ServiceName),
+    /// It comes back.
+    Regain(ServiceName),
     /// The connection breaks.
     Break,
     Leave,
@@ -48,6 +56,10 @@ pub(super) struct Agent {
     pub(super) instance: InstanceId,
     pub(super) member: Member,
     pub(super) is_slow: bool,
+    /// When containers that are being made are there.
+    pub(super) made_at: Option<Instant>,
+    /// The last lost container that it was found to know of.
+    pub(super) noted: u64,
     pub(super) shared: Arc<Shared>,
     pub(super) orders: mpsc::Receiver<Order>,
 }
@@ -134,6 +146,8 @@ impl Agent {
         beats.reset();
         let mut waiting: VecDeque<_> = self.member.repeats().collect();
         let mut open = Open::default();
+        // Whether there may be something to say of services; said when nothing more is to be heard.
+        let mut has_news = true;
         // What is done before the first of those that wait is said.
         let shared = self.shared.clone();
         let (mut is_working, mut is_done) = (false, false);
@@ -155,8 +169,10 @@ impl Agent {
                     return End::Lost;
                 }
             }
+            let made_at = self.made_at;
             // All branches are cancel-safe; work goes on where it was.
             tokio::select! {
+                biased;
                 () = &mut works, if is_working => (is_working, is_done) = (false, true),
                 _ = beats.tick() => {
                     if outgoing.send(ToServer::Heartbeat).await.is_err() {
@@ -164,15 +180,30 @@ impl Agent {
                     }
                 }
                 message = incoming.next() => match message {
-                    Ok(Some(message)) => waiting.extend(self.hears(message, &mut open)),
+                    Ok(Some(message)) => {
+                        has_news |= concerns_services(&message);
+                        waiting.extend(self.hears(message, &mut open));
+                    }
                     Ok(None) | Err(_) => return End::Lost,
                 },
                 order = self.orders.recv() => match order {
                     Some(Order::Break) => return End::Lost,
                     Some(Order::Leave) => return End::Left,
-                    Some(order) => waiting.extend(self.obeys(order)),
+                    Some(order) => {
+                        waiting.extend(self.obeys(order));
+                        has_news = true;
+                    }
                     None => return End::SwarmIsGone,
                 },
+                () = until(made_at), if made_at.is_some() => {
+                    self.made_at = None;
+                    waiting.extend(self.member.has_made(now()));
+                    has_news = true;
+                }
+                () = std::future::ready(()), if has_news => {
+                    has_news = false;
+                    waiting.extend(self.member.says_of_services(now()));
+                }
             }
         }
     }
@@ -202,7 +233,23 @@ impl Agent {
             }
             other => other,
         };
-        self.member.hears(message, Timestamp::from(SystemTime::now()))
+        let is_names = matches!(message, ToAgent::Directory(DirectoryEdit::Names(_)));
+        let is_edit = matches!(message, ToAgent::Directory(_));
+        let told = self.member.hears(message, now());
+        if is_edit {
+            self.shared.counts.edits.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_names && let Some(names) = self.member.services().names() {
+            self.shared.has_names(names, &mut self.noted);
+        }
+        self.waits_for_containers();
+        told
+    }
+
+    fn waits_for_containers(&mut self) {
+        if self.member.is_making() && self.made_at.is_none() {
+            self.made_at = Some(Instant::now() + self.shared.start_takes);
+        }
     }
 
     /// Something is about to be said.
@@ -216,6 +263,7 @@ impl Agent {
             }
             ToServer::Finished { .. } => drop(counts.applies.fetch_add(1, Ordering::Relaxed)),
             ToServer::LookAgain { .. } => drop(open.noticed.get_or_insert_with(Instant::now)),
+            ToServer::Resend(_) => drop(counts.resends.fetch_add(1, Ordering::Relaxed)),
             ToServer::Record(_) => drop(open.recorded.get_or_insert_with(Instant::now)),
             _ => {}
         }
@@ -236,14 +284,30 @@ impl Agent {
     }
 
     /// What an order gives rise to that is not about the connection.
-    fn obeys(&mut self, order: Order) -> Option<ToServer> {
-        match order {
-            Order::Suffer(what) => self.member.suffers(&what.0, what.1),
-            Order::Recover { place } => self.member.recovers(&place),
-            Order::Run(deployments) => self.member.runs(deployments),
-            Order::Drift => self.member.drifts(self.instance.0),
-            Order::Break | Order::Leave | Order::ComeBack => None,
-        }
+    fn obeys(&mut self, order: Order) -> Vec<ToServer> {
+        let told = match order {
+            Order::Suffer(what) => self.member.suffers(&what.0, what.1).into_iter().collect(),
+            Order::Recover { place } => self.member.recovers(&place).into_iter().collect(),
+            Order::Run(deployments) => {
+                self.member.runs(deployments);
+                self.member.says_of_services(now())
+            }
+            Order::Drift => self.member.drifts(self.instance.0).into_iter().collect(),
+            Order::Mishap(mishap) => self.member.loses(mishap, None, self.instance.0, now()),
+            Order::Lose(service) => self.loses(service),
+            Order::Regain(service) => self.member.holds_down(&service, false, now()),
+            Order::Break | Order::Leave | Order::ComeBack => Vec::new(),
+        };
+        self.waits_for_containers();
+        told
+    }
+
+    fn loses(&mut self, service: ServiceName) -> Vec<ToServer> {
+        let Some(address) = self.member.services().serves_at(&service) else { return Vec::new() };
+        self.shared.loses(service.clone(), address);
+        let mut told = self.member.holds_down(&service, true, now());
+        told.extend(self.member.loses(Mishap::Death, Some(&service), 0, now()));
+        told
     }
 
     /// What happens to the host while its agent is away is noticed when it is back.
@@ -259,6 +323,24 @@ impl Agent {
 
     fn pause(&self) -> Duration {
         PAUSE + PAUSE.mul_f64((self.instance.0 % 1000) as f64 / 1000.0)
+    }
+}
+
+/// Whether there may be something to say of services after this.
+fn concerns_services(message: &ToAgent) -> bool {
+    use ToAgent::{Directory, Released, Snapshot, Subnet};
+    matches!(message, Directory(_) | Subnet(_) | Released(_) | Snapshot { .. })
+}
+
+fn now() -> Timestamp {
+    Timestamp::from(SystemTime::now())
+}
+
+/// Sleeps until `instant`; for ever if there is none.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
     }
 }
 

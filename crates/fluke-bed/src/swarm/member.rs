@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluke_model::id::{CommitId, Hash256, InstructionId, ServiceName};
 use fluke_model::message::{
-    Checked, DirectoryEdit, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
+    Checked, Fact, Record, RecordId, Scope, StepReport, Subject, ToAgent, ToServer,
 };
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::service::DeploymentReport;
@@ -14,8 +14,12 @@ use fluke_model::task::Step;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::{Drift, Outcome, Output, Verdict};
 
-use super::containers::Containers;
 use super::scheme::Fate;
+use super::services::Services;
+use super::services::containers::{Made, Mishap};
+
+/// How long an apply, or the making of a container, is said to have taken, in milliseconds.
+const TAKEN: u64 = 40;
 
 /// What is wrong with a step of a simulated host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +60,9 @@ pub(super) struct Member {
     records: u64,
     /// Those that the server has not acknowledged.
     journal: VecDeque<Record>,
-    containers: Containers,
+    services: Services,
+    /// Containers that are being made, and why.
+    under_way: Vec<(Made, Trigger)>,
 }
 
 #[derive(Debug)]
@@ -68,19 +74,21 @@ struct Held {
 }
 
 impl Member {
-    pub(super) fn new(fate: Fate) -> Self {
+    pub(super) fn new(fate: Fate, services: Services) -> Self {
         Self {
             fate,
             troubles: BTreeMap::new(),
             held: None,
             records: 0,
             journal: VecDeque::new(),
-            containers: Containers::default(),
+            services,
+            under_way: Vec::new(),
         }
     }
 
     /// The snapshot that it holds, for its hello. What was said is said anew in a new session.
     pub(super) fn reconnects(&mut self) -> Option<Hash256> {
+        self.services.reconnects();
         let held = self.held.as_mut()?;
         held.said.fill(None);
         Some(held.snapshot.hash())
@@ -88,17 +96,23 @@ impl Member {
 
     /// What is said again in a new session.
     pub(super) fn repeats(&self) -> impl Iterator<Item = ToServer> + '_ {
-        let records = self.journal.iter().cloned().map(ToServer::Record);
-        records.chain(self.containers.report())
+        self.journal.iter().cloned().map(ToServer::Record)
+    }
+
+    /// What is new of its services.
+    pub(super) fn says_of_services(&mut self, now: Timestamp) -> Vec<ToServer> {
+        self.services.says(now)
+    }
+
+    /// What is known of its services.
+    pub(super) fn services(&self) -> &Services {
+        &self.services
     }
 
     /// Answers one message.
     pub(super) fn hears(&mut self, message: ToAgent, now: Timestamp) -> Vec<ToServer> {
         match message {
-            ToAgent::Snapshot { commit, snapshot } => {
-                self.takes(commit, snapshot);
-                Vec::new()
-            }
+            ToAgent::Snapshot { commit, snapshot } => self.takes(commit, snapshot, now),
             ToAgent::Check { instruction, snapshot, steps } => {
                 self.checks(instruction, snapshot, steps).into_iter().collect()
             }
@@ -112,15 +126,78 @@ impl Member {
             ToAgent::Settle { instruction, service, trigger } => {
                 self.settles(instruction, service.as_ref(), &trigger, now)
             }
-            ToAgent::Directory(DirectoryEdit::Routes(edit)) => vec![self.containers.load(edit)],
-            // Its containers are what a story says.
-            _ => Vec::new(),
+            ToAgent::Directory(edit) => self.services.edit(edit).into_iter().collect(),
+            ToAgent::Subnet(claim) => {
+                self.services.is_granted(claim);
+                Vec::new()
+            }
+            ToAgent::Released(deployments) => {
+                self.services.let_go(&deployments);
+                Vec::new()
+            }
+            ToAgent::Welcome(_) | ToAgent::Heartbeat => Vec::new(),
         }
     }
 
     /// Its containers are these from now on.
-    pub(super) fn runs(&mut self, deployments: Vec<DeploymentReport>) -> Option<ToServer> {
-        self.containers.are(deployments)
+    pub(super) fn runs(&mut self, deployments: Vec<DeploymentReport>) {
+        self.services.are(deployments);
+    }
+
+    /// Something befalls one of its containers: of this service, or whose turn it is. Its agent sees
+    /// it, and what follows.
+    pub(super) fn loses(
+        &mut self,
+        mishap: Mishap,
+        only: Option<&ServiceName>,
+        turn: u64,
+        now: Timestamp,
+    ) -> Vec<ToServer> {
+        let turn = turn.wrapping_add(self.records);
+        match self.services.suffer(mishap, only, turn) {
+            Some(_) => self.begins(&Trigger::Watch, now),
+            None => Vec::new(),
+        }
+    }
+
+    /// Somebody holds containers of a service down once they end, or no more.
+    pub(super) fn holds_down(
+        &mut self,
+        service: &ServiceName,
+        is_held: bool,
+        now: Timestamp,
+    ) -> Vec<ToServer> {
+        self.services.hold_down(service, is_held);
+        self.begins(&Trigger::Watch, now)
+    }
+
+    /// Says how containers are, and begins to make what is due.
+    fn begins(&mut self, trigger: &Trigger, now: Timestamp) -> Vec<ToServer> {
+        let mut told = self.services.says(now);
+        for made in self.services.due_by_itself() {
+            if self.under_way.iter().any(|(it, _)| it.is_of(&made)) {
+                continue;
+            }
+            let began = Fact::Began { reason: made.reason.clone() };
+            told.extend(self.record(None, &made.subject(), trigger, now, [began]));
+            self.under_way.push((made, trigger.clone()));
+        }
+        told
+    }
+
+    /// Whether containers are being made.
+    pub(super) fn is_making(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Those that were being made are there.
+    pub(super) fn has_made(&mut self, now: Timestamp) -> Vec<ToServer> {
+        self.services.make(false, None, now);
+        let mut told = Vec::new();
+        for (made, trigger) in std::mem::take(&mut self.under_way) {
+            told.extend(self.record(None, &made.subject(), &trigger, now, [done()]));
+        }
+        told
     }
 
     /// Something went wrong on the host; the agent notices.
@@ -152,10 +229,17 @@ impl Member {
         self.looks_again(place)
     }
 
-    fn takes(&mut self, commit: CommitId, snapshot: Arc<Snapshot>) {
+    fn takes(
+        &mut self,
+        commit: CommitId,
+        snapshot: Arc<Snapshot>,
+        now: Timestamp,
+    ) -> Vec<ToServer> {
         self.meets_its_fate(&snapshot);
+        self.services.should_be(&snapshot);
         let said = vec![None; snapshot.step_count()];
         self.held = Some(Held { commit, snapshot, said });
+        self.begins(&Trigger::Commit, now)
     }
 
     /// Once: what waits for people comes first, because it stays as it is.
@@ -225,7 +309,7 @@ impl Member {
         for index in steps {
             let facts = self.applies_one(of, *index);
             let Some((facts, subject)) = facts.zip(self.subject(*index)) else { continue };
-            told.extend(self.record(instruction, &subject, trigger, now, facts));
+            told.extend(self.record(Some(instruction), &subject, trigger, now, facts));
         }
         told.push(ToServer::Finished { instruction });
         told
@@ -240,14 +324,12 @@ impl Member {
         now: Timestamp,
     ) -> Vec<ToServer> {
         let mut told = Vec::new();
-        for (made, reason) in self.containers.settle(only) {
-            let (service, part) = (Some(made.service.clone()), made.replica.part(&made.service));
-            let subject = Subject::Service { service, part };
-            let (outcome, output) = (Outcome::Success, Output::from_text(""));
-            let facts = [Fact::Began { reason }, Fact::Ended { outcome, duration_ms: 40, output }];
-            told.extend(self.record(instruction, &subject, trigger, now, facts));
+        for made in self.services.due(only) {
+            let facts = [Fact::Began { reason: made.reason.clone() }, done()];
+            told.extend(self.record(Some(instruction), &made.subject(), trigger, now, facts));
         }
-        told.extend(self.containers.report());
+        self.services.make(true, only, now);
+        told.extend(self.services.says(now));
         told.push(ToServer::Settled { instruction, problem: None });
         told
     }
@@ -265,7 +347,7 @@ impl Member {
         };
         let Verdict::Drifted(Drift { reason, .. }) = trouble.verdict() else { return None };
         let output = Output::from_text(output);
-        let ended = Fact::Ended { outcome, duration_ms: 40, output };
+        let ended = Fact::Ended { outcome, duration_ms: TAKEN, output };
         if outcome == Outcome::Success {
             self.troubles.remove(&place);
             let satisfied = StepReport { step: index, verdict: Verdict::Satisfied };
@@ -281,14 +363,14 @@ impl Member {
         Some(Subject::Step { task, step, index })
     }
 
-    /// Writes down how something began and ended.
-    fn record(
+    /// Writes down how something began, ended, or both.
+    fn record<const N: usize>(
         &mut self,
-        instruction: InstructionId,
+        instruction: Option<InstructionId>,
         subject: &Subject,
         trigger: &Trigger,
         at: Timestamp,
-        facts: [Fact; 2],
+        facts: [Fact; N],
     ) -> Vec<ToServer> {
         let Some(held) = &self.held else { return Vec::new() };
         let records = facts.map(|fact| {
@@ -296,7 +378,7 @@ impl Member {
             Record {
                 id: RecordId(self.records),
                 at,
-                instruction: Some(instruction),
+                instruction,
                 snapshot: held.snapshot.hash(),
                 commit: held.commit.clone(),
                 subject: subject.clone(),
@@ -314,6 +396,12 @@ impl Member {
         let (index, _, _) = held.snapshot.steps().find(is_here)?;
         Some(ToServer::LookAgain { snapshot: held.snapshot.hash(), steps: vec![index] })
     }
+}
+
+/// The making of a container ended as it should.
+fn done() -> Fact {
+    let (outcome, output) = (Outcome::Success, Output::from_text(""));
+    Fact::Ended { outcome, duration_ms: TAKEN, output }
 }
 
 fn place(task: &SnapshotTask, step: &Step) -> String {

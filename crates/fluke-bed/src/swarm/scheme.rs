@@ -2,13 +2,14 @@
 
 use fluke_model::id::{AgentName, InvalidName};
 use fluke_model::label::Labels;
+use fluke_model::message::NodeType;
 
 const ROLES: [&str; 5] = ["web", "db", "cache", "queue", "edge"];
 const REGIONS: [&str; 3] = ["eu", "us", "ap"];
 /// One in so many is for trying things out.
 const STAGING: u32 = 10;
 
-/// How many of a thousand are not well from the start.
+/// How many of a thousand are not as most are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
     /// Say of a step that it is not so.
@@ -17,21 +18,31 @@ pub struct Shares {
     pub failed: u32,
     /// Take their time for every check.
     pub slow: u32,
+    /// Run a proxy.
+    pub proxies: u32,
 }
 
 impl Default for Shares {
     fn default() -> Self {
-        Self { drifted: 10, failed: 2, slow: 0 }
+        Self { drifted: 10, failed: 2, slow: 0, proxies: 0 }
     }
 }
 
 impl Shares {
     /// Everybody is well.
-    pub const NONE: Self = Self { drifted: 0, failed: 0, slow: 0 };
+    pub const NONE: Self = Self { drifted: 0, failed: 0, slow: 0, proxies: 0 };
 
     /// Whether the `number`th member is slow; whether it is well is another matter.
     pub(super) fn is_slow(self, number: u32) -> bool {
         number.wrapping_mul(617) % 1000 < self.slow
+    }
+
+    /// What part the `number`th member plays.
+    pub(super) fn node_type(self, number: u32) -> NodeType {
+        match number.wrapping_mul(701) % 1000 < self.proxies {
+            true => NodeType::Proxy,
+            false => NodeType::Worker,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What befalls a swarm while it runs: connections that break, hosts that drift, so many a second.
+//! What befalls a swarm while it runs: connections that break, hosts that drift, containers
+//! that end, so many a second.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::agent::Order;
+use super::services::containers::Mishap;
 
 /// How often it is looked what is due.
 const ROUND: Duration = Duration::from_millis(10);
@@ -19,12 +21,16 @@ pub struct Weather {
     pub drops: f64,
     /// Steps that are no longer as they should be.
     pub drifts: f64,
+    /// Containers that end, and are started again; on hosts that keep services.
+    pub deaths: f64,
+    /// Containers that are not well for a moment; those that are asked.
+    pub flaps: f64,
 }
 
 impl Weather {
     /// Whether nothing happens at all.
     pub fn is_calm(self) -> bool {
-        self.drops <= 0.0 && self.drifts <= 0.0
+        [self.drops, self.drifts, self.deaths, self.flaps].iter().all(|rate| *rate <= 0.0)
     }
 
     /// Goes on until it is dropped.
@@ -34,15 +40,23 @@ impl Weather {
         }
         let mut rounds = interval(ROUND);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut drops = Turns { rate: self.drops, owed: 0.0, next: 0 };
-        let mut drifts = Turns { rate: self.drifts, owed: 0.0, next: members.len() / 2 };
+        let turns = |rate, next| Turns { rate, owed: 0.0, next };
+        let (mut drops, mut drifts) = (turns(self.drops, 0), turns(self.drifts, members.len() / 2));
+        let mut deaths = turns(self.deaths, members.len() / 3);
+        let mut flaps = turns(self.flaps, members.len() / 4);
         loop {
             rounds.tick().await;
             // Who has orders waiting already is left alone.
             drops.take(&members, |member| drop(member.try_send(Order::Break)));
             drifts.take(&members, |member| drop(member.try_send(Order::Drift)));
+            deaths.take(&members, |member| befalls(member, Mishap::Death));
+            flaps.take(&members, |member| befalls(member, Mishap::Illness));
         }
     }
+}
+
+fn befalls(member: &mpsc::Sender<Order>, mishap: Mishap) {
+    let _ = member.try_send(Order::Mishap(mishap));
 }
 
 /// Whose turn it is, and how many turns are owed.

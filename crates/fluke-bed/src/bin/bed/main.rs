@@ -94,7 +94,7 @@ enum Verb {
         host: String,
     },
     /// Puts a server under the load of thousands of simulated hosts, and tells how it bears it.
-    Swarm(swarm::Args),
+    Swarm(Box<swarm::Args>),
     /// Installs what is missing and builds the image of the hosts, unless it is there.
     Image {
         /// Builds it anew.

@@ -37,7 +37,11 @@ Examples:
   # A bad day, for five minutes: twenty steps drift and five connections break every second,
   # one agent in twenty takes ten seconds for every check:
   cargo bed swarm 5000 --url grpcs://… --ca-fingerprint 3f2c… --for 5m \\
-      --drifts 20 --drops 5 --slow 50 --slow-takes 10s";
+      --drifts 20 --drops 5 --slow 50 --slow-takes 10s
+
+  # With services: every host runs what the repository gives it, ten in a thousand are proxies, and
+  # two containers die every second:
+  cargo bed swarm 5000 --url grpcs://… --ca-fingerprint 3f2c… --services --proxies 10 --deaths 2";
 
 /// Lets them join, keeps them there, and sums up at the end.
 #[derive(clap::Args)]
@@ -73,6 +77,22 @@ pub struct Args {
     /// Connections that break a second; their agents come back within a second.
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     drops: f64,
+    /// Hosts keep services: each runs the containers that it should, is in the mesh, and holds the
+    /// tables of names, peers and, with a proxy, routes.
+    #[arg(long)]
+    services: bool,
+    /// How many of a thousand hosts run a proxy.
+    #[arg(long, default_value_t = 0, value_name = "PER MILLE")]
+    proxies: u32,
+    /// How long a container takes to start.
+    #[arg(long, default_value = "300ms", value_parser = humantime::parse_duration, value_name = "TIME")]
+    start_takes: Duration,
+    /// Containers that end a second, over all hosts; their agents start them again.
+    #[arg(long, default_value_t = 0.0, value_name = "RATE", requires = "services")]
+    deaths: f64,
+    /// Containers that are not well for a moment, a second; only those with a health check.
+    #[arg(long, default_value_t = 0.0, value_name = "RATE", requires = "services")]
+    flaps: f64,
     /// How long a round of checks takes on a host.
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
     check_takes: Duration,
@@ -110,7 +130,14 @@ pub fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let target = Target { url: args.url.clone(), token: Secret::new(&args.token), tls };
     let options = SwarmOptions {
         at_once: args.at_once,
-        shares: Shares { drifted: args.drifted, failed: args.failed, slow: args.slow },
+        shares: Shares {
+            drifted: args.drifted,
+            failed: args.failed,
+            slow: args.slow,
+            proxies: args.proxies,
+        },
+        services: args.services,
+        start_takes: args.start_takes,
         check_takes: args.check_takes,
         apply_takes: args.apply_takes,
         slow_takes: args.slow_takes,
@@ -128,7 +155,8 @@ async fn swarm(args: &Args, options: SwarmOptions) -> Result<(), Box<dyn Error>>
     };
     say(&format!("{} agents joined in {:.1} s", args.count, took.as_secs_f32()));
     let ends = args.lasts.map(|lasts| Instant::now() + lasts);
-    let weather = swarm.weather(Weather { drops: args.drops, drifts: args.drifts });
+    let Args { drops, drifts, deaths, flaps, .. } = *args;
+    let weather = swarm.weather(Weather { drops, drifts, deaths, flaps });
     tokio::select! {
         () = weather => {}
         () = tells(&swarm) => {}
@@ -147,10 +175,14 @@ async fn tells(swarm: &Swarm) {
         rounds.tick().await;
         let now = swarm.statistics();
         if said != Some(now) {
-            let Statistics { connected, sessions, refused, checks, applies } = now;
+            let Statistics { connected, sessions, refused, checks, applies, edits, resends } = now;
+            let tables = match edits {
+                0 => String::new(),
+                _ => format!("  {edits} edits  {resends} sent again"),
+            };
             say(&format!(
                 "{connected} connected  {sessions} sessions  {refused} refused  \
-                 {checks} checks  {applies} applies"
+                 {checks} checks  {applies} applies{tables}"
             ));
             said = Some(now);
         }
@@ -158,7 +190,7 @@ async fn tells(swarm: &Swarm) {
 }
 
 fn summary(timings: &Timings) -> String {
-    let Timings { join, notice, record, commit, answer } = timings;
+    let Timings { join, notice, record, commit, answer, names: _ } = timings;
     let heading =
         format!("{:36} {:>9} {:>10} {:>10} {:>10} {:>10}", "", "times", "p50", "p90", "p99", "max");
     let line = |what: &str, timing: &Timing| format!("\n{what:36} {timing}");
