@@ -3,4 +3,5 @@
 
 mod containers;
 mod hosts;
+mod kernel;
 mod tunnels;

@@ -156,7 +156,9 @@ pub fn read_link(body: &[u8]) -> Option<Link> {
             IFLA_MTU => link.mtu = number(value)?.cast_unsigned(),
             IFLA_LINKINFO => {
                 let mut info = attributes(value, 0);
-                link.kind = info.find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, v)| text(v))?;
+                let kind = info.find(|(kind, _)| *kind == IFLA_INFO_KIND);
+                // Hardware that belongs to a bridge or a VRF has only what it is there.
+                link.kind = kind.map(|(_, value)| text(value)).unwrap_or_default();
             }
             _ => {}
         }

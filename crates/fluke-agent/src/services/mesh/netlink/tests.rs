@@ -199,3 +199,12 @@ proptest! {
         let _ = (route::read_link(&body[16..]), route::read_address(&body[16..]), route::read_route(&body[16..]));
     }
 }
+
+#[test]
+fn hardware_that_is_part_of_something_is_read_like_any_other() {
+    let part_of = Attributes::new().text(4, "vrf");
+    let attributes = Attributes::new().text(3, "eth0").nest(18, part_of);
+    let message = super::message::Message::new(route::NEW_LINK, 0, &[0; 16]).with(attributes);
+    let link = route::read_link(&message.bytes()[16..]).expect("a link");
+    assert_eq!((link.name.as_str(), link.kind.as_str()), ("eth0", ""));
+}

@@ -12,6 +12,8 @@ use fluke_model::directory::{Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
 use nix::sched::{CloneFlags, unshare};
 
+use super::kernel::SERVED_BY;
+use crate::services::mesh::netlink::{Family, Socket, route};
 use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup, is_left, leave};
 
 /// Nothing here takes so long, but on a machine that is busy with other things.
@@ -100,9 +102,26 @@ impl Host {
         self.does(|mesh| Box::pin(async { is_left(&mesh.setup.interface) }))
     }
 
-    /// Runs a command on the host, which must succeed; what it says.
+    /// Runs a command on the host, which must succeed; what it says. `MESH` in it is the interface,
+    /// `PROGRAM` finds the process that serves it.
     pub fn sh(&self, command: &str) -> String {
+        // The interface is named in its arguments, and is this test's own.
+        let command = command.replace("PROGRAM", "pgrep -xf '/[^ ]*/wireguard-go MESH'");
         self.place.sh(&command.replace("MESH", &self.interface))
+    }
+
+    /// Whether a program serves its interface; else the kernel does.
+    pub fn has_program(&self) -> bool {
+        self.kind() == "tun"
+    }
+
+    /// What its interface is, in the kernel's word.
+    fn kind(&self) -> String {
+        let asked = route::get_link(&self.interface);
+        let answer = self.does(|_| {
+            Box::pin(async { Socket::open(Family::Route).and_then(|socket| socket.ask(asked)) })
+        });
+        route::read_link(&answer.expect("a link").1).expect("sound").kind
     }
 
     pub fn subnet(&self) -> Subnet {
@@ -126,6 +145,9 @@ impl Host {
         assert_eq!(self.drift(table), None);
         let effect = self.does(|mesh| Box::pin(async { mesh.in_effect() }));
         assert_eq!(effect, table.hash());
+        if let Ok(kind) = std::env::var(SERVED_BY) {
+            assert_eq!(self.kind(), kind);
+        }
     }
 
     pub fn applies(&self, table: &Peers) {

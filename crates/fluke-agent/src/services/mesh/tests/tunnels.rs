@@ -1,13 +1,20 @@
 //! Hosts that reach each other, whatever somebody does to their interfaces.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::Peers;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use fluke_model::directory::{Peer, Peers, Subnet};
+use fluke_model::id::AgentName;
 
 use super::hosts::{DEADLINE, Host, World, table};
+use crate::services::mesh::PORT;
+use crate::services::mesh::key::PrivateKey;
 
 #[test]
 fn two_hosts_reach_each_other() {
@@ -103,12 +110,76 @@ fn the_end_of_the_program_is_heard_of_and_put_right() {
             assert!(quiet.is_err(), "what we did ourselves is no news");
         })
     });
-    // Its interface is named in its arguments, and is this test's own. The kernel's has no program.
-    let end = "kill -9 $(pgrep -xf '/[^ ]*/wireguard-go MESH')";
-    let by_kernel = one.sh("ip -details link show MESH").contains("wireguard");
-    one.sh(if by_kernel { "ip link delete MESH" } else { end });
+    one.sh(if one.has_program() { "kill -9 $(PROGRAM)" } else { "ip link delete MESH" });
     one.does(|mesh| Box::pin(mesh.changed()));
     assert!(one.drift(&table).is_some());
+    one.joins(&table);
+    one.reaches(&two);
+}
+
+#[test]
+fn two_hosts_reach_each_other_by_ipv6() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    for host in [&one, &two] {
+        host.sh(&format!(
+            "ip address flush dev eth0 && ip address add 2001:db8::{}/64 dev eth0 nodad",
+            host.number
+        ));
+    }
+    assert_eq!(one.row().1.endpoints, vec!["[2001:db8::1]:51820".parse().expect("an endpoint")]);
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    assert!(two.sh("wg show MESH endpoints").contains("[2001:db8::1]:51820"));
+    assert_eq!(one.drift(&table), None);
+}
+
+/// More than fit into one message of the kernel, or one packet.
+#[test]
+fn of_hundreds_of_peers_the_one_that_goes_is_the_only_one() {
+    let Some(world) = World::new() else { return };
+    let one = world.host(1);
+    let row = |number: u16| {
+        let name = AgentName::new(format!("h{number}")).expect("a name");
+        let public_key = PrivateKey::generate().expect("random numbers").public();
+        let endpoint = SocketAddr::from(([192, 0, 2, 200], number));
+        let subnet = Subnet::new(number).expect("a number");
+        (name, Peer { public_key, endpoints: vec![endpoint], subnet })
+    };
+    let mut rows: Vec<_> = (2..=300).map(row).collect();
+    one.joins(&Peers::from(rows.clone()));
+    let keys = || -> BTreeSet<String> {
+        one.sh("wg show MESH peers").lines().map(str::to_owned).collect()
+    };
+    let before = keys();
+    assert_eq!(before.len(), rows.len());
+    let gone = rows.remove(150);
+    let left = Peers::from(rows);
+    assert_eq!(one.drift(&left).map(|words| words.contains("should not be there")), Some(true));
+    one.joins(&left);
+    let missing: Vec<_> = before.difference(&keys()).cloned().collect();
+    assert_eq!(missing, [BASE64_STANDARD.encode(gone.1.public_key.0)]);
+    assert_eq!(keys().len(), before.len() - 1);
+}
+
+#[test]
+fn a_port_that_is_somebody_elses_is_named_and_taken_when_it_is_free() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let table = table(&[&one, &two]);
+    two.joins(&table);
+    let taken = one.does(|_| {
+        Box::pin(async { std::net::UdpSocket::bind(("0.0.0.0", PORT)).expect("a free port") })
+    });
+    let (own, wanted) = (one.subnet(), table.clone());
+    let applied = one.does(move |mesh| {
+        Box::pin(async move { mesh.apply(own, &wanted).await.map_err(|e| e.to_string()) })
+    });
+    let words = applied.expect_err("somebody has it");
+    assert!(words.contains("Address already in use"), "{words}");
+    drop(taken);
     one.joins(&table);
     one.reaches(&two);
 }
