@@ -45,7 +45,9 @@ pub enum StartError {
     #[error("no agent `{0}` is known; `fluke get agents` lists those that are")]
     UnknownAgent(String),
     /// The agent is known and away.
-    #[error("the agent `{0}` is not connected; it is brought up to date when it returns")]
+    #[error(
+        "the agent `{0}` is not connected; it is checked when it returns, and put right as its policies say"
+    )]
     AgentOffline(String),
     /// The commit in force has no such task.
     #[error("no task `{0}` is in the commit in force; `fluke get tasks` lists those that are")]

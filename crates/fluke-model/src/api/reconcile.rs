@@ -260,7 +260,7 @@ pub enum ReconcileState {
     Done,
     /// Something failed.
     Failed,
-    /// The agent is away; it is brought up to date when it returns.
+    /// The agent is away; when it returns it is checked, and put right as its policies say.
     Offline,
 }
 

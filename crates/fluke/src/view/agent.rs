@@ -80,8 +80,7 @@ fn tell_standing(report: &mut Report, detail: &AgentDetail, now: Timestamp) {
     }
 }
 
-const OFFLINE: &str =
-    "it looks after itself with what it knows, and is brought up to date when it returns";
+const OFFLINE: &str = "it looks after itself with what it knows; when it returns it is checked, and put right as its policies say";
 
 /// `3 tasks and 1 service`
 fn holdings(detail: &AgentDetail) -> String {

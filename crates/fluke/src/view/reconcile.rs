@@ -57,7 +57,7 @@ pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
         parts.push(format!("{} failed", count(failed, "agent")));
     }
     if offline > 0 {
-        parts.push(format!("{} offline (brought up to date on return)", count(offline, "agent")));
+        parts.push(format!("{} offline (checked on return)", count(offline, "agent")));
     }
     let (word, paint) = match has_failed(progress) {
         true => ("failed:", Paint::Red),
@@ -128,7 +128,7 @@ fn doing(agent: &ReconcileAgent) -> String {
         }
         (ReconcileState::Done, ..) if ended == 0 => "nothing was drifted".into(),
         (ReconcileState::Done, ..) => format!("{} applied", count(ended, "step")),
-        (ReconcileState::Offline, ..) => "brought up to date when it returns".into(),
+        (ReconcileState::Offline, ..) => "checked when it returns".into(),
         (ReconcileState::Waiting, ..) => "waits for what it is doing".into(),
         (ReconcileState::Checking | ReconcileState::Applying, ..) => String::new(),
     }

@@ -161,7 +161,11 @@ fn tell_offline(report: &mut Report, task: &TaskView) {
         report.gap();
         let told = format!("offline: {}", some(&away));
         report.line(0, &[(&told, Paint::DimRed)]);
-        report.beside("next", "brought up to date on return", Paint::Plain);
+        let next = match task.policy.remediates() {
+            true => "checked and put right on return".to_owned(),
+            false => format!("checked on return; its policy is `{}`", task.policy.as_str()),
+        };
+        report.beside("next", &next, Paint::Plain);
     }
 }
 

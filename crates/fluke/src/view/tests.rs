@@ -1,4 +1,5 @@
 use fluke_model::api::*;
+use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -213,6 +214,7 @@ fn an_agent_that_is_well_or_away_is_told_in_a_line_or_two() {
         text.starts_with("web-01 is offline since 2026-01-02T03:09:57Z (3s ago)\n  next  "),
         "{text}"
     );
+    assert!(text.contains("it is checked, and put right as its policies say\n"), "{text}");
     assert!(text.contains("\n  do    on that host: systemctl status fluke-agent"), "{text}");
 }
 
@@ -328,6 +330,15 @@ fn a_task_tells_where_it_stands_and_what_it_is() {
         TaskView { agents: vec![view.agents[0].clone()], status: Status::InSync, ..view.clone() };
     let text = task::describe(&calm, &[], PIPE, now());
     assert!(text.starts_with("certs is in sync on its one agent\n"), "{text}");
+    let away = TaskAgent { status: Status::Offline, ..view.agents[0].clone() };
+    for (policy, next) in [
+        (Policy::Remediate, "checked and put right on return\n"),
+        (Policy::AlertOnly, "checked on return; its policy is `alert_only`\n"),
+    ] {
+        let away = TaskView { agents: vec![away.clone()], policy, ..calm.clone() };
+        let text = task::describe(&away, &[], PIPE, now());
+        assert!(text.contains(&format!("offline: db-1\n  next  {next}")), "{text}");
+    }
     let nobody = TaskView { agents: vec![], ..view.clone() };
     let text = task::describe(&nobody, &[], PIPE, now());
     assert!(
@@ -420,7 +431,7 @@ fn progress_shows_what_each_agent_is_doing_and_the_unfinished_first() {
 web-01  applying  certs/shell.renew
 web-03  applying  shop/container.shop
 web-00  done      1 step applied
-web-02  offline   brought up to date when it returns
+web-02  offline   checked when it returns
 2 of 4 agents done, 1m
 "
     );
@@ -428,7 +439,7 @@ web-02  offline   brought up to date when it returns
         progress.agents.iter().filter_map(super::reconcile::finished_line).collect();
     assert_eq!(
         lines,
-        ["web-00: done, 1 step applied\n", "web-02: offline, brought up to date when it returns\n"]
+        ["web-00: done, 1 step applied\n", "web-02: offline, checked when it returns\n"]
     );
 }
 

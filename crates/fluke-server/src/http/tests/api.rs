@@ -167,7 +167,7 @@ async fn a_reconcile_that_cannot_be_is_refused_with_the_reason() {
         (
             json!({"scope": "agent", "name": "away"}),
             409,
-            "the agent `away` is not connected; it is brought up to date when it returns",
+            "the agent `away` is not connected; it is checked when it returns, and put right as its policies say",
         ),
         (json!({"scope": "task"}), 400, "the scope `task` needs a name"),
         (json!({"scope": "some"}), 400, "the body is not right: unknown variant `some`"),

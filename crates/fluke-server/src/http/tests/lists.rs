@@ -145,7 +145,7 @@ async fn a_task_is_put_right_on_one_agent_alone() {
         (
             json!({"scope": "task", "name": "certs", "agent": "c"}),
             409,
-            "the agent `c` is not connected; it is brought up to date when it returns",
+            "the agent `c` is not connected; it is checked when it returns, and put right as its policies say",
         ),
         (
             json!({"scope": "agent", "name": "b", "agent": "b"}),
