@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use fluke_model::service::ServiceExecutor;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::task::{ExecutorSpec, Step};
 use fluke_model::verdict::{Drift, Output, Verdict};
@@ -62,7 +63,15 @@ pub struct Allow {
     pub stated: Option<String>,
 }
 
+/// What steps are done by.
+const KINDS: [&str; 3] = ["mise", "shell", "systemd"];
+
 impl Allow {
+    /// What `executors` may name: kinds of steps, and what services are done by.
+    pub fn known() -> impl Iterator<Item = &'static str> {
+        KINDS.into_iter().chain(ServiceExecutor::ALL.map(ServiceExecutor::as_str))
+    }
+
     /// Why nothing of this kind is done here; none where it may be.
     pub fn refuses(&self, kind: &str) -> Option<String> {
         let allowed = self.executors.as_ref()?;
@@ -110,8 +119,7 @@ impl Executors {
 
     /// The kinds of steps that are there and may run, as the server is told.
     pub fn offered(allow: &Allow) -> impl Iterator<Item = String> {
-        let kinds = ["mise", "shell", "systemd"].into_iter();
-        kinds.filter(|kind| allow.refuses(kind).is_none()).map(str::to_owned)
+        KINDS.into_iter().filter(|kind| allow.refuses(kind).is_none()).map(str::to_owned)
     }
 }
 

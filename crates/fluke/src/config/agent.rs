@@ -8,7 +8,7 @@ use fluke_agent::services::mesh::parse_endpoint;
 use fluke_agent::services::podman::SOCKET;
 use fluke_agent::services::{Acme, Certificate, MeshConfig, ProxyConfig};
 use fluke_manifest::hcl::ast::Block;
-use fluke_manifest::hcl::decode::{Evaluate, Field, Fields};
+use fluke_manifest::hcl::decode::{Evaluate, Field, Fields, Mistake};
 use fluke_manifest::hcl::problem::Problem;
 use fluke_model::id::{AgentName, Hash256};
 use fluke_model::label::Labels;
@@ -18,6 +18,7 @@ use fluke_wire::client::ServerUrl;
 use super::fields;
 use crate::cli::AgentArgs;
 use crate::logging::LogConfig;
+use crate::suggest::nearest;
 
 #[cfg(test)]
 mod tests;
@@ -301,13 +302,29 @@ fn read_tls(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) 
 fn read_allow(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Allow {
     let mut read = Fields::of_block(block, evaluate, problems);
     let allow = Allow {
-        executors: read.optional(fields::names("executors", "executor")),
+        executors: read.optional(executors("executors")),
         run_as: read.optional(fields::names("run_as", "user name")),
         at: Some(block.span.start),
         stated: None,
     };
     read.finish();
     allow
+}
+
+/// Kinds that there are: one that is mistyped would permit nothing, and nobody would know.
+fn executors(name: &'static str) -> Field<Vec<String>> {
+    Field::strings(name).then(|names| {
+        let is_known = |name: &str| fluke_agent::Allow::known().any(|known| known == name);
+        let Some(wrong) = names.iter().find(|name| !is_known(name)) else { return Ok(names) };
+        let mistake = Mistake::value(format!("\"{wrong}\" is not an executor of this version"));
+        Err(match nearest(wrong, fluke_agent::Allow::known()) {
+            Some(meant) => mistake.help(format!("did you mean \"{meant}\"?")),
+            None => {
+                let known: Vec<_> = fluke_agent::Allow::known().collect();
+                mistake.help(format!("list some of: {}", known.join(", ")))
+            }
+        })
+    })
 }
 
 fn read_execution(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>) -> Execution {

@@ -304,6 +304,14 @@ fn an_agents_mistakes_are_told_too() {
             "5:19: `command_timeout`: it must be at least \"1s\"",
         ),
         (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\nallow {\nexecutors = [\"shell\", \"contianer\"]\n}",
+            "5:13: `executors`: \"contianer\" is not an executor of this version; did you mean \"container\"?",
+        ),
+        (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\nallow {\nexecutors = [\"*\"]\n}",
+            "5:13: `executors`: \"*\" is not an executor of this version; list some of: mise, shell, systemd, container, dns, routes, mesh",
+        ),
+        (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\ncontainers {\nsocket = \"podman.sock\"\n}",
             "5:10: `socket`: it is not an absolute path; let it begin with `/`",
         ),
