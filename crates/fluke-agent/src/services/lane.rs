@@ -304,10 +304,11 @@ impl Lane {
     }
 
     /// Whether anything may happen here that somebody has to know of: a volume that is removed is
-    /// what a replica waited for, and an image that is of no use has its time.
+    /// what a replica waited for, and an image that is of no use has its time, where it may go.
     fn is_watchful(&self) -> bool {
         let has_volumes = self.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty());
-        self.is_concerned() || has_volumes || !self.fetched.is_empty()
+        let has_images = !self.fetched.is_empty() && self.refusal().is_none();
+        self.is_concerned() || has_volumes || has_images
     }
 
     /// Nothing is asked, listened to or timed any more.

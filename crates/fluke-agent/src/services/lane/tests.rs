@@ -14,6 +14,7 @@ use fluke_model::verdict::Outcome;
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
+use crate::executor::Allow;
 use crate::services::inbox::Settle;
 use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
@@ -585,29 +586,46 @@ fn a_container_that_a_power_cut_damaged_keeps_the_others_from_nothing() {
     });
 }
 
-#[tokio::test]
-async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
-    let dir = tempfile::tempdir().expect("a directory");
+/// One that looks at nothing by itself, and says nothing to anybody.
+fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
     let (out, _said) = tokio::sync::mpsc::channel(1);
-    let socket = dir.path().join("podman.sock");
+    let socket = dir.join("podman.sock");
     let podman = Podman::at(&socket).expect("a client");
-    let mut lane = Lane::new(Start {
+    Lane::new(Start {
         host: AgentName::new(fixture::HOST).expect("a name"),
         node_type: NodeType::Worker,
         config: ServicesConfig { socket, ..ServicesConfig::default() },
-        ceiling: Ceiling::default(),
+        ceiling: Ceiling::of(allow),
         environment: Environment::from_pairs([("", "")]),
         clock: Arc::new(|| std::time::SystemTime::now().into()),
-        folder: Folder::within(dir.path()),
+        folder: Folder::within(dir),
         inbox: Arc::default(),
         scribe: Scribe(out),
         podman,
-    });
+    })
+}
+
+#[tokio::test]
+async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
     lane.inbox.release(Vec::new());
     lane.look_at = Instant::now().checked_sub(Duration::from_secs(1));
     assert_eq!(lane.wait().await, Wake::Due);
     lane.look_at = None;
     assert_eq!(lane.wait().await, Wake::Told, "whatever it was, it is heard then");
+}
+
+#[tokio::test]
+async fn images_that_were_fetched_are_watched_over_only_where_they_may_go() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut fetched = Fetched::default();
+    fetched.came("web:1".into(), "one".into());
+    Folder::within(dir.path()).keep_fetched(&fetched);
+    for (executors, is_watchful) in [(None, true), (Some(vec!["shell".into()]), false)] {
+        let allow = Allow { executors, ..Allow::default() };
+        assert_eq!(asleep(dir.path(), &allow).is_watchful(), is_watchful, "{allow:?}");
+    }
 }
 
 #[tokio::test]
