@@ -1,0 +1,79 @@
+//! The network that containers are in, and the names that they find.
+
+use super::*;
+
+#[test]
+fn a_bridge_or_a_network_that_somebody_removed_is_put_back() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        assert!(stage.answers_ping(address));
+        ip("link delete fluke-br0");
+        stage.look_again();
+        stage.until_all_is(async |stage| stage.answers_ping(address)).await;
+        stage.until_serves(web).await;
+        // Podman makes no network that the host still has a bridge of.
+        stage.forget_network();
+        ip("link delete fluke-br0");
+        stage.look_again();
+        stage.until_all_is(async |stage| stage.answers_ping(address)).await;
+        assert!(stage.podman.network(bridge::NETWORK).await.expect("asked").is_some());
+    });
+}
+
+/// Podman 5 says no where it cannot tidy up after what it did.
+#[test]
+fn containers_end_and_go_also_when_their_network_went_before_them() {
+    tell(async |stage| {
+        let ids = stage.wants([service("one", spec(RUNS)), service("two", spec(RUNS))]);
+        for id in ids {
+            stage.until_serves(id).await;
+        }
+        stage.crash();
+        stage.forget_network();
+        ip("link delete fluke-br0");
+        let [one, two] = stage.containers().await.try_into().expect("two of them");
+        stage.podman.stop(&one.id, Duration::ZERO).await.expect("stopped");
+        stage.podman.remove(&two.id).await.expect("removed");
+        let left = stage.containers().await;
+        assert_eq!(left.len(), 1);
+        assert_eq!((&left[0].id, &*left[0].state), (&one.id, "exited"));
+    });
+}
+
+#[test]
+fn another_subnet_moves_everything() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let before = stage.until_serves(web).await.address.expect("it has one");
+        let subnet = Subnet::new(stage.subnet().number() % 1000 + 1).expect("in range");
+        let claim = Claim { subnet, since: fluke_model::time::Timestamp(1) };
+        stage.lane().inbox.grant(claim);
+        let moved = stage
+            .until_report(web, |report| report.address.is_some_and(|it| subnet.contains(it)))
+            .await;
+        assert_ne!(moved.address, Some(before));
+        assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
+#[test]
+fn containers_find_each_other_by_name() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        let names: Names =
+            vec![(ServiceName::new("shop").expect("a name"), BTreeSet::from([address]))].into();
+        assert_eq!(stage.lane().inbox.edit(DirectoryEdit::Names(names.whole())), None);
+        let hash = names.hash();
+        stage
+            .until(|stage| {
+                stage
+                    .network()
+                    .is_some_and(|it| it.names.hash == hash && it.names.problem.is_none())
+            })
+            .await;
+        let said = stage.cli(&["exec", "-l", "nslookup", "shop.internal"]);
+        assert!(said.contains(&address.to_string()), "{said}");
+    });
+}

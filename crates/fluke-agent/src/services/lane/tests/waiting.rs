@@ -1,0 +1,59 @@
+//! What the lane waits for, and that it waits at all.
+
+use super::*;
+
+#[test]
+fn podman_that_is_away_is_a_problem_and_no_crash() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        stage.until_serves(web).await;
+        stage.podman_ends();
+        let says = |report: &DeploymentReport| {
+            report.note.as_deref().is_some_and(|note| note.contains("Podman does not answer"))
+        };
+        let report = stage.until_report(web, says).await;
+        assert!(report.serves, "what runs goes on");
+        assert!(
+            report.note.is_some_and(|note| note.contains("systemctl enable --now podman.socket"))
+        );
+        stage.podman_begins();
+        stage.until_report(web, |report| report.note.is_none() && report.serves).await;
+    });
+}
+
+#[tokio::test]
+async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    lane.inbox.release(Vec::new());
+    lane.look_at = Instant::now().checked_sub(Duration::from_secs(1));
+    assert_eq!(lane.wait().await, Wake::Due);
+    lane.look_at = None;
+    assert_eq!(lane.wait().await, Wake::Told, "whatever it was, it is heard then");
+}
+
+#[tokio::test]
+async fn a_proxy_that_was_told_of_others_alone_goes_on_trying() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stage = Stage::proxy_without_podman(dir);
+    // Where the new file is to be prepared, there is something in the way.
+    let obstacle = stage.state("names.json.new");
+    std::fs::create_dir_all(&obstacle).expect("room");
+    let names: Names = vec![(ServiceName::new("shop").expect("a name"), BTreeSet::new())].into();
+    stage.lane().inbox.edit(DirectoryEdit::Names(names.whole()));
+    let has_problem = |stage: &Stage| stage.network().map(|it| it.names.problem.is_some());
+    stage.until(|stage| has_problem(stage) == Some(true)).await;
+    std::fs::remove_dir(&obstacle).expect("removed");
+    stage.until(|stage| has_problem(stage) == Some(false)).await;
+}
+
+#[tokio::test]
+async fn where_nothing_is_wanted_and_nothing_is_there_the_lane_is_silent() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stage = Stage::without_podman(dir);
+    stage.wants([]);
+    stage.until(|stage| stage.has_heard_everything()).await;
+    assert!(stage.is_silent());
+    let none: Option<Ipv4Addr> = None;
+    assert_eq!(stage.claimed(), none, "nothing is claimed");
+}
