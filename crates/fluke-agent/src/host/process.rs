@@ -12,36 +12,24 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use fluke_model::verdict::Output;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::environment::Environment;
-use super::output::Tail;
 use super::users::Identity;
 
 mod exit;
+mod group;
 
-use exit::Exit;
+use group::{Deputy, Group};
 
 /// How long a command has between TERM and KILL.
 pub const GRACE: Duration = Duration::from_secs(5);
-
-/// How long a killed process may take to go before it is left to a task in the background; only
-/// one that hangs in the kernel takes longer.
-const BURIAL: Duration = Duration::from_secs(5);
-
-/// How often a group without its leader is looked at.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A command, ready to run.
 #[derive(Debug)]
@@ -238,200 +226,11 @@ pub async fn run(command: Command, limits: Limits, mut stop: Stop) -> Result<Fin
     Ok(Finished { end, output: group.into_output() })
 }
 
-/// A process group that was started here; killed when dropped.
-struct Group {
-    /// None once reaped.
-    leader: Option<Leader>,
-    id: Pid,
-    /// None once at its end.
-    pipe: Option<AsyncFd<OwnedFd>>,
-    tail: Tail,
-    deputy: Option<Deputy>,
-}
-
-struct Leader {
-    child: Child,
-    exit: Exit,
-}
-
-impl Group {
-    fn start(command: &Command) -> io::Result<Self> {
-        reap_left();
-        let (reader, writer) = io::pipe()?;
-        let reader = OwnedFd::from(reader);
-        rustix::io::ioctl_fionbio(&reader, true)?;
-        let pipe = readable(reader)?;
-        let child = prepare(command, writer)?.spawn()?;
-        let id = Pid::from_raw(child.id() as i32);
-        let exit = Exit::of(&child);
-        let leader = Some(Leader { child, exit });
-        let deputy = command.deputy.clone();
-        Ok(Self { leader, id, pipe: Some(pipe), tail: Tail::default(), deputy })
-    }
-
-    /// Collects output until the leader has exited. Cancel-safe: what was read is kept.
-    async fn exited(&mut self) {
-        let Some(leader) = &mut self.leader else { return };
-        loop {
-            tokio::select! {
-                biased;
-                () = leader.exit.happened(&mut leader.child) => return,
-                () = read_some(&mut self.pipe, &mut self.tail), if self.pipe.is_some() => {}
-            }
-        }
-    }
-
-    /// Reaps the leader, which has exited, and deals with what it left.
-    fn bury(&mut self, leftovers: Leftovers) -> End {
-        if leftovers == Leftovers::Kill {
-            // Before the leader is reaped: until then nobody else can have its number.
-            let _ = killpg(self.id, Signal::SIGKILL);
-        }
-        let status = self.reap();
-        if leftovers == Leftovers::Kill && self.deputy.is_some() && self.is_there() {
-            self.signal(Signal::SIGKILL);
-        }
-        self.drain();
-        status.map_or(End::Exited(-1), End::from)
-    }
-
-    fn reap(&mut self) -> Option<ExitStatus> {
-        self.leader.take().and_then(|mut leader| leader.child.wait().ok())
-    }
-
-    /// TERM to all, KILL to whoever is still there after `grace`.
-    async fn terminate(&mut self, grace: Duration) {
-        let patience = Instant::now() + grace;
-        self.signal(Signal::SIGTERM);
-        // Stopped processes handle nothing until they are continued.
-        self.signal(Signal::SIGCONT);
-        let _ = tokio::time::timeout_at(patience, self.exited()).await;
-        if self.has_exited() {
-            self.reap();
-            while self.is_there() && Instant::now() < patience {
-                tokio::time::sleep(LOOK).await;
-            }
-        }
-        if self.leader.is_some() || self.is_there() {
-            self.signal(Signal::SIGKILL);
-        }
-        let _ = tokio::time::timeout(BURIAL, self.exited()).await;
-        if self.has_exited() {
-            self.reap();
-        }
-        self.drain();
-    }
-
-    /// Whether the leader waits to be reaped.
-    fn has_exited(&mut self) -> bool {
-        self.leader.as_mut().is_some_and(|leader| leader.exit.has_happened(&mut leader.child))
-    }
-
-    /// Signals every member.
-    fn signal(&self, signal: Signal) {
-        let _ = killpg(self.id, signal);
-        if let Some(deputy) = &self.deputy {
-            deputy.signal(self.id, signal);
-        }
-    }
-
-    /// Whether there is any member; one that is not reaped counts.
-    fn is_there(&self) -> bool {
-        matches!(killpg(self.id, None), Ok(()) | Err(nix::Error::EPERM))
-    }
-
-    /// Takes what is in the pipe now, without waiting for those who may still hold it open.
-    fn drain(&mut self) {
-        if let Some(pipe) = &self.pipe {
-            // A survivor may print faster than this reads; one pipeful was there when we came.
-            for _ in 0..32 {
-                match rustix::io::read(pipe, rustix::buffer::spare_capacity(self.tail.room())) {
-                    Ok(0) => break,
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(_) => break,
-                }
-            }
-        }
-        self.pipe = None;
-    }
-
-    fn into_output(mut self) -> Output {
-        std::mem::take(&mut self.tail).into_output()
-    }
-}
-
-/// Sends signals where this process may not: to another user's processes.
-#[derive(Debug, Clone)]
-struct Deputy {
-    prefix: Vec<OsString>,
-    /// What any command inherits: this process's own holds the agent's token.
-    environment: Environment,
-}
-
-impl Deputy {
-    /// Does not wait for it to be done: that may take as long as somebody's directory service.
-    fn signal(&self, group: Pid, signal: Signal) {
-        let Some((program, args)) = self.prefix.split_first() else { return };
-        let mut kill = std::process::Command::new(program);
-        kill.args(args).args(["kill", "-s"]).arg(&signal.as_str()["SIG".len()..]);
-        kill.arg("--").arg(format!("-{group}"));
-        kill.env_clear().envs(self.environment.pairs().iter().map(|(name, value)| (name, value)));
-        kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if let Ok(child) = kill.spawn() {
-            reap_aside(child);
-        }
-    }
-}
-
-/// Children that were killed and are still to be reaped.
-static UNREAPED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
-
-/// Waits for a child on a thread, because the runtime may be going down as well; the thread ends
-/// as soon as the kernel has let go of the process. Where the host has no room for a thread, the
-/// next command that is started reaps it.
-fn reap_aside(child: Child) {
-    let pid = Pid::from_raw(child.id() as i32);
-    UNREAPED.lock().unwrap_or_else(PoisonError::into_inner).push(child);
-    let wait = move || {
-        let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-        reap_left();
-    };
-    let _ = std::thread::Builder::new().name("reaper".into()).spawn(wait);
-}
-
-/// Reaps those of the killed that have gone; a zombie takes the place of a process.
-fn reap_left() {
-    let mut left = UNREAPED.lock().unwrap_or_else(PoisonError::into_inner);
-    left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let Some(leader) = self.leader.take() else { return };
-        self.signal(Signal::SIGKILL);
-        reap_aside(leader.child);
-    }
-}
-
 /// Has the runtime tell when there is something to read.
 #[expect(unsafe_code, reason = "the runtime cannot see that a descriptor stays open")]
 pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned by what is registered, and nothing replaces or closes it.
     unsafe { Ok(AsyncFd::register_with_interest(fd, Interest::READABLE)?) }
-}
-
-/// Reads what is there, once there is something.
-async fn read_some(pipe: &mut Option<AsyncFd<OwnedFd>>, tail: &mut Tail) {
-    let Some(reader) = pipe else { return };
-    let read = reader.async_io(Interest::READABLE, |reader| {
-        Ok(rustix::io::read(reader, rustix::buffer::spare_capacity(tail.room()))?)
-    });
-    match read.await {
-        Ok(0) => *pipe = None,
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        Err(_) => *pipe = None,
-    }
 }
 
 fn prepare(command: &Command, output: io::PipeWriter) -> io::Result<std::process::Command> {
