@@ -1,6 +1,8 @@
 mod bad_nights;
 mod drifting;
 mod refusing;
+mod replacing;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -216,96 +218,6 @@ fn what_a_newer_server_says_in_words_that_are_not_known_is_left_alone() {
 }
 
 #[test]
-fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
-    let (old, new) = (deployment("web", spec("web:1")), deployment("web", with_health("web:2")));
-    let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
-    assert_eq!(host.changes(), ["replace by web:2"]);
-    assert_eq!(host.phases(), [(Phase::Missing, false), (Phase::Retiring, true)]);
-
-    host.containers.push(container("new", &new, State::Running));
-    host.containers[1].started = Some(host.now);
-    assert_eq!(host.changes(), [""; 0]);
-    assert_eq!(host.phases(), [(Phase::Starting, false), (Phase::Retiring, true)]);
-
-    host.containers[1].health = Health::Healthy;
-    assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
-    assert_eq!(host.changes(), [""; 0], "something may still lead to it");
-    host.released.insert(old.id, host.now - DRAIN);
-    assert_eq!(host.changes(), ["stop old: succeeded"]);
-}
-
-#[test]
-fn without_a_health_check_a_successor_serves_once_it_listens() {
-    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
-    let mut host = Host::wanting(new.clone())
-        .having(container("old", &old, State::Running))
-        .having(container("new", &new, State::Running));
-    host.released.insert(old.id, host.now - DRAIN);
-    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
-    assert_eq!(host.changes(), [""; 0]);
-    assert_eq!(host.phases(), [(Phase::Starting, false), (Phase::Retiring, true)]);
-    let plan = host.plan();
-    let note = plan.reports[0].note.as_deref();
-    assert_eq!(note, Some("it runs, and nothing listens at port 3000 yet"));
-    assert_eq!(plan.look_at, Some(host.now + Duration::from_secs(10)));
-
-    host.containers[1].silent_at = None;
-    assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
-    assert_eq!(host.changes(), ["stop old: succeeded"]);
-    assert_eq!(host.plan().reports[0].note, None);
-}
-
-#[test]
-fn one_that_does_not_listen_in_time_counts_as_well_and_it_is_said() {
-    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
-    let mut host = Host::wanting(new.clone())
-        .having(container("old", &old, State::Running))
-        .having(container("new", &new, State::Running));
-    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
-    host.now += Duration::from_secs(10);
-    assert_eq!(host.phases(), [(Phase::Running, true), (Phase::Retiring, false)]);
-    assert_eq!(host.plan().reports[0].note.as_deref(), Some("nothing listens at port 3000"));
-}
-
-#[test]
-fn a_predecessor_that_does_not_listen_yet_is_not_led_to_either() {
-    let [first, second, third] = ["web:1", "web:2", "web:3"].map(|it| deployment("web", spec(it)));
-    let mut host = Host::wanting(third)
-        .having(container("first", &first, State::Running))
-        .having(container("second", &second, State::Running));
-    (host.containers[1].started, host.containers[1].silent_at) = (Some(host.now), Some(3000));
-    let reports = host.plan().reports;
-    let serves = |id: &str| reports.iter().find(|it| it.container.as_deref() == Some(id));
-    assert_eq!(serves("first").map(|it| it.serves), Some(true));
-    assert_eq!(serves("second").map(|it| it.serves), Some(false));
-}
-
-#[test]
-fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
-    let (old, new) = (deployment("web", spec("web:1")), deployment("web", with_health("web:2")));
-    let mut host = Host::wanting(new.clone())
-        .having(container("old", &old, State::Running))
-        .having(container("new", &new, State::Running));
-    host.containers[1].started = Some(host.now);
-    // 4 s to start, and three rounds of at most 2 s.
-    assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
-    host.now += Duration::from_secs(10);
-    assert_eq!(host.changes(), ["stop new: unwell"]);
-    host.containers[1].told_to_end = Some(Ending::Goes("it did not".into()));
-    host.containers[1].state = State::Changing;
-    assert_eq!(host.changes(), [""; 0], "it has its time to end");
-    host.containers[1].state = State::Exited;
-    assert_eq!(host.changes(), ["remove new: unwell"], "it is not started again");
-    host.containers.pop();
-    let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
-    host.setbacks.insert(new.id, setback);
-    assert_eq!(host.changes(), [""; 0], "not at once");
-    assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
-    host.now += DRAIN;
-    assert_eq!(host.changes(), ["replace by web:2"]);
-}
-
-#[test]
 fn one_that_is_not_well_and_alone_is_started_again() {
     let web = deployment("web", with_health("web:1"));
     let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
@@ -340,17 +252,6 @@ fn one_that_does_not_become_well_in_time_is_started_again_too() {
 }
 
 #[test]
-fn one_that_is_not_well_waits_for_a_human_where_a_policy_says_so() {
-    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", with_health("web:1")) };
-    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
-    host.containers[0].health = Health::Unhealthy;
-    assert_eq!(host.changes(), [""; 0]);
-    assert_eq!(host.drift(), ["it is not well"]);
-    host.asked = Asked::ForAll;
-    assert_eq!(host.changes(), ["stop c: to be started again"]);
-}
-
-#[test]
 fn two_containers_never_have_one_volume() {
     let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
     let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
@@ -364,18 +265,6 @@ fn two_containers_never_have_one_volume() {
     let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
     host.setbacks.insert(new.id, setback);
     assert_eq!(host.changes(), ["start old"]);
-}
-
-#[test]
-fn the_predecessor_goes_on_while_the_image_cannot_be_had() {
-    for make in [spec, with_volume] {
-        let (old, new) = (deployment("web", make("web:1")), deployment("web", make("web:2")));
-        let mut host = Host::wanting(new).having(container("old", &old, State::Running));
-        let until = host.now + DRAIN;
-        host.images.insert("web:2".into(), Image::Failed("no such image".into(), until));
-        assert_eq!(host.changes(), [""; 0]);
-        assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
-    }
 }
 
 #[test]
@@ -393,77 +282,6 @@ fn what_was_tampered_with_is_made_anew() {
     let tampered = Some("its image is another".into());
     let it = Container { tampered, ..container("c", &web, State::Running) };
     assert_eq!(Host::wanting(web).having(it).changes(), ["stop c: tampered"]);
-}
-
-#[test]
-fn what_was_made_with_other_values_of_this_host_is_what_came_before() {
-    for make in [spec, with_volume] {
-        let web = deployment("web", make("web:1"));
-        let mut old = container("old", &web, State::Running);
-        old.outdated = Some("its variable KEY has another value".into());
-        old.origin.deployment = Some(deployment("web", make("another")).id);
-        let mut host = Host::wanting(web.clone()).having(old);
-        if web.spec.is_stateful() {
-            assert_eq!(host.changes(), ["stop old: makesway"]);
-            host.containers[0].state = State::Exited;
-        }
-        assert_eq!(host.changes(), ["make anew web:1"]);
-        host.wanted[0].policy = Policy::AlertOnly;
-        let told = "its variable KEY has another value".to_string();
-        assert_eq!(host.drift(), [told]);
-    }
-}
-
-#[test]
-fn what_a_policy_leaves_to_a_human_waits_for_one() {
-    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:1")) };
-    let mut host = Host::wanting(web);
-    let plan = host.plan();
-    assert!(plan.changes.is_empty());
-    assert_eq!(host.drift(), ["its container is missing"]);
-    host.asked = Asked::For([service("db")].into());
-    assert_eq!(host.changes(), [""; 0]);
-    host.asked = Asked::For([service("web")].into());
-    assert_eq!(host.changes(), ["deploy web:1"]);
-}
-
-#[test]
-fn nothing_is_fetched_or_made_for_what_a_policy_leaves_to_a_human() {
-    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:1")) };
-    let mut host = Host::wanting(web);
-    host.network = Network::Missing;
-    host.images.clear();
-    let plan = host.plan();
-    assert!(plan.changes.is_empty() && plan.fetch.is_empty());
-    assert_eq!(host.drift(), ["its container is missing"]);
-    assert!(plan.reports[0].note.as_ref().is_some_and(|note| note.contains("alert_only")));
-    host.asked = Asked::ForAll;
-    assert_eq!(host.changes(), ["make the network, replacing: false"]);
-    assert!(host.plan().fetch.contains("web:1"));
-}
-
-#[test]
-fn a_predecessor_goes_though_the_policy_would_not_have_begun_it() {
-    let old = deployment("web", spec("web:1"));
-    let new = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:2")) };
-    let mut host = Host::wanting(new.clone())
-        .having(container("old", &old, State::Running))
-        .having(container("new", &new, State::Running));
-    host.released.insert(old.id, host.now - DRAIN);
-    assert_eq!(host.changes(), ["stop old: succeeded"]);
-    host.containers[0].state = State::Exited;
-    assert_eq!(host.changes(), ["remove old: succeeded"]);
-}
-
-#[test]
-fn what_is_to_be_told_waits_for_somebody_to_be_told() {
-    let policy = Policy::RemediateAndAlert;
-    let mut host = Host::wanting(Deployment { policy, ..deployment("web", spec("web:1")) });
-    assert_eq!(host.changes(), ["deploy web:1"]);
-    host.alone = true;
-    assert_eq!(host.changes(), [""; 0]);
-    host.wanted[0].policy = Policy::Remediate;
-    assert_eq!(host.changes(), ["deploy web:1"]);
 }
 
 #[test]
@@ -509,21 +327,6 @@ fn what_could_not_be_changed_holds_up_nothing_else() {
     assert_eq!(host.plan().look_at, Some(until));
     host.now = until;
     assert_eq!(host.changes(), ["remove a: orphan", "remove b: orphan"]);
-}
-
-#[test]
-fn a_successor_that_does_not_stay_up_makes_way_for_its_predecessor() {
-    for make in [spec, with_volume] {
-        let (old, new) = (deployment("web", make("web:1")), deployment("web", make("web:2")));
-        let mut host = Host::wanting(new.clone())
-            .having(container("old", &old, State::Exited))
-            .having(container("new", &new, State::Exited));
-        let setback = Setback { why: "it ended at once".into(), until: host.now + DRAIN };
-        host.setbacks.insert(new.id, setback);
-        assert_eq!(host.changes(), ["remove new: unwell"]);
-        host.containers.pop();
-        assert_eq!(host.changes(), ["start old"]);
-    }
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! What a policy leaves to a human, or to when somebody can be told.
+
+use super::*;
+
+#[test]
+fn one_that_is_not_well_waits_for_a_human_where_a_policy_says_so() {
+    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", with_health("web:1")) };
+    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
+    host.containers[0].health = Health::Unhealthy;
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.drift(), ["it is not well"]);
+    host.asked = Asked::ForAll;
+    assert_eq!(host.changes(), ["stop c: to be started again"]);
+}
+
+#[test]
+fn what_a_policy_leaves_to_a_human_waits_for_one() {
+    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:1")) };
+    let mut host = Host::wanting(web);
+    let plan = host.plan();
+    assert!(plan.changes.is_empty());
+    assert_eq!(host.drift(), ["its container is missing"]);
+    host.asked = Asked::For([service("db")].into());
+    assert_eq!(host.changes(), [""; 0]);
+    host.asked = Asked::For([service("web")].into());
+    assert_eq!(host.changes(), ["deploy web:1"]);
+}
+
+#[test]
+fn nothing_is_fetched_or_made_for_what_a_policy_leaves_to_a_human() {
+    let web = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:1")) };
+    let mut host = Host::wanting(web);
+    host.network = Network::Missing;
+    host.images.clear();
+    let plan = host.plan();
+    assert!(plan.changes.is_empty() && plan.fetch.is_empty());
+    assert_eq!(host.drift(), ["its container is missing"]);
+    assert!(plan.reports[0].note.as_ref().is_some_and(|note| note.contains("alert_only")));
+    host.asked = Asked::ForAll;
+    assert_eq!(host.changes(), ["make the network, replacing: false"]);
+    assert!(host.plan().fetch.contains("web:1"));
+}
+
+#[test]
+fn a_predecessor_goes_though_the_policy_would_not_have_begun_it() {
+    let old = deployment("web", spec("web:1"));
+    let new = Deployment { policy: Policy::AlertOnly, ..deployment("web", spec("web:2")) };
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    host.released.insert(old.id, host.now - DRAIN);
+    assert_eq!(host.changes(), ["stop old: succeeded"]);
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["remove old: succeeded"]);
+}
+
+#[test]
+fn what_is_to_be_told_waits_for_somebody_to_be_told() {
+    let policy = Policy::RemediateAndAlert;
+    let mut host = Host::wanting(Deployment { policy, ..deployment("web", spec("web:1")) });
+    assert_eq!(host.changes(), ["deploy web:1"]);
+    host.alone = true;
+    assert_eq!(host.changes(), [""; 0]);
+    host.wanted[0].policy = Policy::Remediate;
+    assert_eq!(host.changes(), ["deploy web:1"]);
+}
