@@ -10,7 +10,7 @@ use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::service::{ContainerSpec, DeploymentId, Health, Replica};
 
 use super::plan::{Container, Deployment, Origin, State};
-use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, volume};
+use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, health_test, volume};
 use super::podman::{Details, Listed};
 
 /// What all our labels begin with.
@@ -129,6 +129,9 @@ fn differs(
     let spec = &wanted.spec;
     let checks = [
         other_image(details, spec),
+        other_maker(details),
+        other_command(details, spec),
+        other_health(details, spec),
         other_environment(details, spec, env),
         other_volumes(details, wanted),
         other_resources(details, spec),
@@ -142,6 +145,27 @@ fn other_image(details: &Details, spec: &ContainerSpec) -> Option<String> {
         image::Same::No(found) => Some(format!("it was made from {found}")),
         image::Same::Yes | image::Same::Unknown => None,
     }
+}
+
+/// What we make has no command line that it was made with. Whatever else is other than it should be
+/// (its entry point, what it may do), one that has is not what its labels say.
+fn other_maker(details: &Details) -> Option<String> {
+    let is_by_hand = !details.config.create_command.is_empty();
+    is_by_hand.then(|| "somebody made it by hand".into())
+}
+
+/// One that is not given is the image's own, which is not known here.
+fn other_command(details: &Details, spec: &ContainerSpec) -> Option<String> {
+    let is_other = spec.command.is_some() && details.config.cmd != spec.command;
+    is_other.then(|| "it runs another command".into())
+}
+
+/// The same: an image may have one of its own.
+fn other_health(details: &Details, spec: &ContainerSpec) -> Option<String> {
+    let test = health_test(spec.health.as_ref()?);
+    let found = details.config.healthcheck.as_ref();
+    let is_other = found.is_none_or(|found| found.test != test);
+    is_other.then(|| "it has another health check".into())
 }
 
 fn other_environment(

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use fluke_model::id::VolumeName;
-use fluke_model::service::Resources;
+use fluke_model::service::{HealthSpec, Resources};
 use serde_json::{Value, json};
 
 use super::*;
@@ -22,7 +22,8 @@ fn details() -> Value {
     json!({
         "Image": "868a3ed6", "ImageName": "localhost/box:1", "ImageDigest": "sha256:3959",
         "State": { "Status": "running", "Running": true },
-        "Config": { "Env": ["LOG=info", "PATH=/bin", "container=podman"], "Cmd": ["sleep", "infinity"] },
+        "Config": { "Env": ["LOG=info", "PATH=/bin", "container=podman"], "Cmd": ["sleep", "infinity"],
+            "Healthcheck": { "Test": ["CMD-SHELL", "true"], "Retries": 3 }, "CreateCommand": [] },
         "HostConfig": { "Memory": 67_108_864, "CpuQuota": 50_000, "CpuPeriod": 100_000 },
         "NetworkSettings": { "Networks": { "fluke": { "IPAddress": "10.200.7.5" } } },
         "Mounts": [{ "Type": "volume", "Name": "fluke.web.data", "Destination": "/data" }],
@@ -31,7 +32,15 @@ fn details() -> Value {
 
 fn deployment() -> Deployment {
     let spec = ContainerSpec {
+        command: Some(vec!["sleep".into(), "infinity".into()]),
         env: env(),
+        health: Some(HealthSpec {
+            command: "true".into(),
+            interval_ms: 1000,
+            timeout_ms: 1000,
+            retries: 3,
+            start_period_ms: 0,
+        }),
         volumes: BTreeMap::from([(VolumeName::new("data").expect("a name"), "/data".into())]),
         resources: Resources { cpu_millis: Some(500), memory: Some(64 << 20) },
         ..fixture::spec("localhost/box:1")
@@ -77,6 +86,11 @@ fn what_podman_says_is_understood() {
 fn every_way_of_tampering_is_seen() {
     for (path, value, seen_as) in [
         ("/ImageName", json!("localhost/evil:1"), "it was made from localhost/evil:1"),
+        ("/Config/CreateCommand", json!(["podman", "run"]), "somebody made it by hand"),
+        ("/Config/Cmd", json!(["sleep", "1"]), "it runs another command"),
+        ("/Config/Cmd", json!(null), "it runs another command"),
+        ("/Config/Healthcheck/Test", json!(["NONE"]), "it has another health check"),
+        ("/Config/Healthcheck", json!(null), "it has another health check"),
         ("/Config/Env", json!(["LOG=debug"]), "its variable LOG has another value"),
         ("/HostConfig/Memory", json!(0), "it may use 0 bytes of memory"),
         ("/HostConfig/CpuQuota", json!(-1), "it may use 0 thousandths of a core"),
@@ -87,6 +101,14 @@ fn every_way_of_tampering_is_seen() {
         *details.pointer_mut(path).expect("it is there") = value;
         assert_eq!(seen(listed(), details).tampered.as_deref(), Some(seen_as), "{path}");
     }
+}
+
+#[test]
+fn what_a_spec_leaves_to_its_image_is_the_images() {
+    let mut wanted = deployment();
+    wanted.spec =
+        Arc::new(ContainerSpec { command: None, health: None, ..wanted.spec.as_ref().clone() });
+    assert_eq!(seen_with(listed(), details(), &wanted, &env()).tampered, None);
 }
 
 #[test]

@@ -90,6 +90,21 @@ pub struct Config {
     /// The command.
     #[serde(default)]
     pub cmd: Option<Vec<String>>,
+    /// How it is asked how it feels.
+    #[serde(default)]
+    pub healthcheck: Option<Healthcheck>,
+    /// What somebody wrote who made it with Podman's command line.
+    #[serde(default)]
+    pub create_command: Vec<String>,
+}
+
+/// How a container is asked how it feels.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Healthcheck {
+    /// What is run in it.
+    #[serde(default)]
+    pub test: Vec<String>,
 }
 
 /// What a container may use.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fluke_model::id::{ServiceName, VolumeName};
-use fluke_model::service::Replica;
+use fluke_model::service::{HealthSpec, Replica};
 use fluke_model::volume::Volume;
 use serde::Serialize;
 
@@ -179,7 +179,7 @@ pub fn create_body(
         dest: path.clone(),
     });
     let health = spec.health.as_ref().map(|health| HealthConfig {
-        test: vec!["CMD-SHELL".into(), health.command.clone()],
+        test: health_test(health),
         interval: 0,
         timeout: health.timeout_ms.saturating_mul(1_000_000),
         retries: health.retries,
@@ -216,6 +216,11 @@ pub fn create_body(
         // As the host has it; but no container may fill the disk by talking.
         log_configuration: LogConfiguration { size: LOG_SIZE },
     }
+}
+
+/// What is run in a container to ask it how it feels.
+pub fn health_test(health: &HealthSpec) -> Vec<String> {
+    vec!["CMD-SHELL".into(), health.command.clone()]
 }
 
 fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {

@@ -87,6 +87,31 @@ fn a_container_that_somebody_put_in_its_place_goes() {
 }
 
 #[test]
+fn one_that_somebody_made_by_hand_under_its_labels_goes() {
+    tell(async |stage| {
+        let id = stage.wants([service("web", spec(RUNS))])[0];
+        stage.until_serves(id).await;
+        stage.crash();
+        let before = stage.containers().await.remove(0);
+        stage.podman.remove(&before.id).await.expect("removed");
+        let labels = [format!("fluke.deployment.id={id}"), "fluke.service.name=web".into()];
+        let labels = ["--label", &labels[0], "--label", &labels[1]];
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+        let what = ["localhost/box:1", "sh", "-c", RUNS];
+        let run = ["run", "--detach", "--network", bridge::NETWORK];
+        stage.cli(&[&run[..], &labels[..], &limits[..], &what[..]].concat());
+        let impostor = stage.containers().await.remove(0);
+        stage.start();
+        stage.until_serves(id).await;
+        let left = stage.containers().await;
+        assert!(left.iter().all(|it| it.id != impostor.id), "{left:?}");
+        let is_told =
+            |fact: &Fact| matches!(fact, Fact::Began { reason } if reason.contains("by hand"));
+        stage.until(|stage| stage.facts("container.web").iter().any(is_told)).await;
+    });
+}
+
+#[test]
 fn a_container_that_is_not_well_any_more_is_started_again() {
     tell(async |stage| {
         let mut well = with_health(WELL);
