@@ -8,6 +8,7 @@
 pub mod book;
 pub mod claims;
 pub mod desk;
+pub mod editions;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod host;

@@ -12,6 +12,7 @@ use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
 
+use super::editions::Editions;
 use super::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
 use super::sheet::Sheet;
 use super::view::{Came, Services, View};
@@ -103,6 +104,7 @@ pub struct Book {
     view: View,
     services: Services,
     directory: Directory,
+    editions: Editions,
     /// Whose words count.
     sessions: BTreeMap<AgentName, SessionId>,
     owns: BTreeMap<AgentName, Own>,
@@ -133,6 +135,7 @@ impl Book {
             view: View::default(),
             services: Services::new(),
             directory: Directory::default(),
+            editions: Editions::default(),
             sessions: BTreeMap::new(),
             owns: BTreeMap::new(),
             changed: Changed::default(),
@@ -156,6 +159,11 @@ impl Book {
     /// What all agents are told alike.
     pub fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// The routes that there were.
+    pub fn editions(&self) -> &Editions {
+        &self.editions
     }
 
     /// From when on it is to be told also to those who come back from another life of the server,
@@ -411,8 +419,9 @@ impl Book {
 
     /// What each agent that is here is told, of those for whom that is something new.
     fn own(&mut self, now: Instant) -> Vec<(AgentName, Own)> {
-        let routes = self.directory.routes.hash();
-        let mut released = self.view.released(&self.services, routes, now);
+        let leavers = self.view.leavers(&self.services, now);
+        self.editions.issue(self.directory.routes.hash(), leavers);
+        let mut released = self.view.released(&self.editions, now);
         let mut news = Vec::new();
         for name in self.sessions.keys() {
             let Some(host) = self.view.hosts.get(name) else { continue };

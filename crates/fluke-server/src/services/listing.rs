@@ -171,9 +171,12 @@ fn leaving(seen: DeploymentView, book: &Book, now: Instant) -> DeploymentView {
     if seen.phase != Phase::Retiring || seen.note.is_some() {
         return seen;
     }
-    let late = book.view().proxies_without(book.directory().routes.hash());
-    let late = late.filter(|(_, proxy)| proxy.is_waited_for(now));
-    let names: Vec<&str> = late.map(|(name, _)| name.as_str()).take(FEW_PROXIES).collect();
+    let editions = book.editions();
+    let Some(edition) = editions.without(&(seen.agent.clone(), seen.deployment)) else {
+        return seen;
+    };
+    let late = book.view().proxies_before(edition, editions, now);
+    let names: Vec<&str> = late.map(AgentName::as_str).take(FEW_PROXIES).collect();
     if names.is_empty() {
         return seen;
     }

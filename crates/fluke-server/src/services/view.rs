@@ -20,6 +20,7 @@ use fluke_model::service::{
 };
 
 use super::claims::Claims;
+use super::editions::{Editions, Leaver};
 use super::host::{HostView, Presence};
 
 /// How many hosts are known at most; what others say of hosts must not fill the memory.
@@ -263,29 +264,50 @@ impl View {
         self.hosts.iter().filter_map(peer).collect()
     }
 
-    /// The deployments of each host that nothing leads to any more: not wanted, replaced by one that
-    /// serves wherever that is, and gone from what every proxy that is here has loaded. A proxy that
-    /// does not come on is not waited for any more.
-    pub fn released(
-        &self,
-        services: &Services,
-        routes: Hash256,
-        now: Instant,
-    ) -> BTreeMap<&AgentName, BTreeSet<DeploymentId>> {
-        let mut released: BTreeMap<&AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
-        if self.proxies_without(routes).any(|(_, proxy)| proxy.is_waited_for(now)) {
-            return released;
-        }
+    /// The deployments that names and routes do not lead to any more, and that have to go: not
+    /// wanted, and replaced by one that serves wherever that is.
+    pub fn leavers(&self, services: &Services, now: Instant) -> BTreeSet<Leaver> {
         let served = self.served(now);
-        for (name, host) in &self.hosts {
+        let of_host = |(name, host): (&AgentName, &HostView)| {
             let retiring = host.deployments.values().filter(|it| it.phase == Phase::Retiring);
             let gone = retiring.filter(|it| is_replaced(it, host, services, &served));
-            let gone: BTreeSet<DeploymentId> = gone.map(|it| it.id).collect();
-            if !gone.is_empty() {
-                released.insert(name, gone);
-            }
+            gone.map(|it| (name.clone(), it.id)).collect::<Vec<_>>()
+        };
+        self.hosts.iter().flat_map(of_host).collect()
+    }
+
+    /// Those of each host that are gone from what every proxy that is here has loaded, newest routes
+    /// or not. A proxy that does not come on is not waited for any more.
+    pub fn released(
+        &self,
+        editions: &Editions,
+        now: Instant,
+    ) -> BTreeMap<AgentName, BTreeSet<DeploymentId>> {
+        let mut released: BTreeMap<AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
+        let loaded = self.waited_for(now).map(|(_, proxy)| editions.number(proxy.routes()?));
+        let Some(oldest) = loaded.try_fold(u64::MAX, |oldest, it| Some(oldest.min(it?))) else {
+            return released;
+        };
+        for (name, id) in editions.gone_by(oldest) {
+            released.entry(name.clone()).or_default().insert(*id);
         }
         released
+    }
+
+    /// The proxies that are waited for, and have not loaded this edition of the routes nor one since.
+    pub fn proxies_before(
+        &self,
+        edition: u64,
+        editions: &Editions,
+        now: Instant,
+    ) -> impl Iterator<Item = &AgentName> {
+        let number = |proxy: &HostView| proxy.routes().and_then(|it| editions.number(it));
+        let is_late = move |proxy: &HostView| number(proxy).is_none_or(|it| it < edition);
+        self.waited_for(now).filter(move |(_, proxy)| is_late(proxy)).map(|(name, _)| name)
+    }
+
+    fn waited_for(&self, now: Instant) -> impl Iterator<Item = (&AgentName, &HostView)> {
+        self.hosts.iter().filter(move |(_, host)| host.is_a_proxy() && host.is_waited_for(now))
     }
 
     /// Takes note of which proxies do not have these routes, and since when.

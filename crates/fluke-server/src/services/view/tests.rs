@@ -12,13 +12,15 @@ use crate::services::fixture::{deployment, name, service, web};
 struct Lab {
     view: View,
     services: Services,
+    editions: Editions,
     now: Instant,
 }
 
 impl Lab {
     fn with(replicas: Option<u32>, hosts: &[&str]) -> Self {
         let services = Services::from([(web(), Arc::new(service(replicas)))]);
-        let mut lab = Self { view: View::default(), services, now: Instant::now() };
+        let (view, editions) = (View::default(), Editions::default());
+        let mut lab = Self { view, services, editions, now: Instant::now() };
         hosts.iter().for_each(|host| lab.comes(host, NodeType::Worker));
         lab
     }
@@ -69,8 +71,10 @@ impl Lab {
         Table::from(self.view.names_and_routes(&self.services, self.now).1).hash()
     }
 
-    fn released(&self, host: &str) -> usize {
-        let released = self.view.released(&self.services, self.routes(), self.now);
+    fn released(&mut self, host: &str) -> usize {
+        let leavers = self.view.leavers(&self.services, self.now);
+        self.editions.issue(self.routes(), leavers);
+        let released = self.view.released(&self.editions, self.now);
         released.get(&name(host)).map_or(0, |released| released.len())
     }
 }

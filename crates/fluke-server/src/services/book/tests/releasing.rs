@@ -1,0 +1,118 @@
+//! What was replaced goes once no proxy leads to it.
+
+use super::*;
+
+#[test]
+fn a_replica_that_moved_leaves_the_routes_before_it_is_released() {
+    let mut lab = Lab::settled(Some(1));
+    lab.comes("p", NodeType::Proxy);
+    lab.joins("a", vec![]);
+    let old = deployment("0", Replica::Number(0), at(4));
+    let retiring = DeploymentReport { phase: Phase::Retiring, ..old };
+    lab.reports("a", vec![retiring]);
+    assert_eq!(lab.addresses(), ["10.200.1.4"], "nothing else serves");
+    lab.loads("p");
+    assert!(lab.told[&name("a")].released.is_empty());
+    lab.joins("b", vec![deployment("0b", Replica::Number(0), at(5))]);
+    assert_eq!(lab.addresses(), ["10.200.1.5"]);
+    assert!(lab.told[&name("a")].released.is_empty(), "the proxy still leads to it");
+    lab.loads("p");
+    assert_eq!(lab.told[&name("a")].released.len(), 1);
+}
+
+/// A predecessor that has to go, a successor that serves, and a proxy that still leads to the one.
+fn succession(proxy: &str) -> Lab {
+    let mut lab = Lab::settled(None);
+    lab.comes(proxy, NodeType::Proxy);
+    let old = deployment("old", Replica::Own, at(4));
+    lab.joins("a", vec![old.clone()]);
+    lab.loads(proxy);
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    lab.reports("a", vec![old, deployment("new", Replica::Own, at(5))]);
+    assert!(lab.told[&name("a")].released.is_empty(), "the proxy still leads to it");
+    lab
+}
+
+fn is_released(lab: &Lab) -> bool {
+    !lab.told[&name("a")].released.is_empty()
+}
+
+#[test]
+fn a_proxy_that_is_always_a_little_behind_keeps_nothing() {
+    let mut lab = succession("p");
+    let mut others = vec![deployment("other", Replica::Own, at(9))];
+    lab.joins("b", others.clone());
+    let loaded = lab.book.directory.routes.hash();
+    others.push(deployment("another", Replica::Own, at(10)));
+    lab.reports("b", others);
+    assert_ne!(loaded, lab.book.directory.routes.hash(), "there is something newer");
+    assert!(!is_released(&lab), "the proxy still leads to it");
+    lab.has_loaded("p", loaded);
+    assert!(is_released(&lab), "it leads to it no more, whatever else is to come");
+}
+
+#[test]
+fn a_proxy_that_does_not_come_on_is_not_waited_for_for_ever() {
+    let mut lab = succession("p");
+    let stuck = Hash256::of(b"what it had");
+    let broken = |problem: &str| {
+        let section = || SectionReport { hash: stuck, problem: Some(problem.into()) };
+        Word::Network(NetworkReport { names: section(), routes: Some(section()), mesh: section() })
+    };
+    lab.says("p", broken("Traefik does not start"));
+    lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+    lab.says("p", broken("Traefik still does not start"));
+    assert!(!is_released(&lab), "it has its time");
+    let due = lab.book.due().expect("its time will be up");
+    lab.passes(due - lab.now);
+    assert!(is_released(&lab), "what it says counts no more");
+}
+
+#[test]
+fn a_proxy_that_never_says_what_it_has_is_not_waited_for_for_ever() {
+    let mut lab = succession("p");
+    lab.says("p", Word::Left);
+    lab.comes("p", NodeType::Proxy);
+    lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+    assert!(!is_released(&lab));
+    lab.passes(Duration::from_secs(1));
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn a_proxy_that_comes_on_slowly_is_waited_for() {
+    let mut lab = succession("p");
+    for step in 0..5u8 {
+        lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
+        let section = || SectionReport { hash: Hash256::of(&[step]), problem: None };
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        lab.says("p", Word::Network(report));
+        assert!(!is_released(&lab), "it has loaded another one");
+    }
+    lab.loads("p");
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn what_there_are_fewer_of_is_released() {
+    let mut lab = Lab::settled(Some(2));
+    let one =
+        |number: u32| deployment(&number.to_string(), Replica::Number(number), at(number as u8));
+    lab.joins("a", vec![one(0), one(1)]);
+    lab.wants(service(Some(1)));
+    assert_eq!(lab.placed().len(), 1);
+    let retiring = DeploymentReport { phase: Phase::Retiring, ..one(1) };
+    lab.reports("a", vec![one(0), retiring]);
+    assert_eq!(lab.addresses(), ["10.200.1.0"]);
+    assert_eq!(lab.told[&name("a")].released.len(), 1);
+}
+
+#[test]
+fn other_routes_do_not_give_a_proxy_that_is_stuck_more_time() {
+    let mut lab = succession("p");
+    for step in 0..6u8 {
+        lab.passes(ROUTES_PATIENCE / 5);
+        lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 2, step])]);
+    }
+    assert!(is_released(&lab));
+}
