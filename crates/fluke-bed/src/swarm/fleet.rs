@@ -37,7 +37,9 @@ impl Swarm {
         let service = ServiceName::new(service)?;
         let finds = || {
             let names = lock(&self.shared.shelves.names);
-            names.holders(|it| it.0.get(&service).is_some_and(|found| found.len() == containers))
+            names.holders(|it| {
+                it.rows().get(&service).is_some_and(|found| found.len() == containers)
+            })
         };
         let found = self.gets_to_within(PATIENCE, of, finds).await;
         found.map_err(|hosts| SwarmError::Untold { hosts, of, within: PATIENCE })
@@ -45,6 +47,6 @@ impl Swarm {
 
     /// How many hosts know so many hosts in the mesh.
     pub fn know_peers(&self, peers: usize) -> u64 {
-        lock(&self.shared.shelves.peers).holders(|it| it.0.len() == peers)
+        lock(&self.shared.shelves.peers).holders(|it| it.rows().len() == peers)
     }
 }

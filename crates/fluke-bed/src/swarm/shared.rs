@@ -146,7 +146,8 @@ impl Shared {
     pub(super) fn has_names(&self, names: &Names, noted: &mut u64) {
         let lost = lock(&self.lost);
         let Some(lost) = lost.as_ref().filter(|lost| lost.number != *noted) else { return };
-        let leads_there = names.0.get(&lost.service).is_some_and(|it| it.contains(&lost.address));
+        let leads_there =
+            names.rows().get(&lost.service).is_some_and(|it| it.contains(&lost.address));
         if !leads_there {
             *noted = lost.number;
             self.stopwatches.names.note(lost.since.elapsed());

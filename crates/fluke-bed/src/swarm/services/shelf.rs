@@ -118,7 +118,7 @@ impl<K: Ord, V: PartialEq> Version<K, V> {
         match edit.from {
             None => {
                 let rows = edit.set.iter().map(|(key, value)| (key, value));
-                edit.removed.is_empty() && rows.eq(&self.table.0)
+                edit.removed.is_empty() && rows.eq(self.table.rows())
             }
             Some(_) => lock(&self.ways).iter().any(|way| way == edit),
         }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn table(rows: &[(u8, u8)]) -> Table<u8, u8> {
-        Table(rows.iter().copied().collect())
+        rows.iter().copied().collect()
     }
 
     fn is_shared(one: &Held<u8, u8>, other: &Held<u8, u8>) -> bool {
@@ -161,8 +161,8 @@ mod tests {
         shelf.edit(&mut late, second.whole()).expect("it fits");
         assert!(is_shared(&one, &other) && is_shared(&one, &late));
         assert_eq!(late.as_ref().map(|it| &it.table), Some(&second));
-        assert_eq!(shelf.holders(|table| table.0.contains_key(&3)), 3);
-        assert_eq!(shelf.holders(|table| table.0.is_empty()), 0);
+        assert_eq!(shelf.holders(|table| table.rows().contains_key(&3)), 3);
+        assert_eq!(shelf.holders(|table| table.rows().is_empty()), 0);
     }
 
     #[test]
