@@ -5,6 +5,7 @@
 //! sessions ──▶ desk ──▶ book: view, claims ──▶ sheets ──▶ desk ──▶ sessions
 //! ```
 
+pub mod alarms;
 pub mod book;
 pub mod claims;
 pub mod desk;
@@ -12,6 +13,7 @@ pub mod editions;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod host;
+pub mod hosts;
 pub mod listing;
 pub mod sheet;
 pub mod view;

@@ -1,6 +1,8 @@
 //! What the desk keeps and decides: from what agents say to what each of them is told. Pure: the
 //! time is an argument, and nothing is sent from here.
 
+mod making;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -11,16 +13,21 @@ use fluke_model::id::{AgentName, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
+use fluke_model::time::Timestamp;
 
+use super::alarms::Alarms;
 use super::editions::Editions;
-use super::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
+use super::host::{HostView, Presence, RESTART_GRACE};
 use super::sheet::Sheet;
-use super::view::{Came, Services, View};
+use super::view::{Came, Services, View, public_keys, takes};
 use crate::reconcile::Now;
 
 /// How long a server that has just started waits for agents that know where replicas are, before
 /// it places one that nobody speaks of.
 pub const SETTLING: Duration = Duration::from_secs(5);
+
+/// Those in the mesh are told of others again after a millisecond for so many of them.
+const PEERS_PER_MS: usize = 10;
 
 /// How long a host that went away is remembered; as long as its agent is.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -108,24 +115,36 @@ pub struct Book {
     /// Whose words count.
     sessions: BTreeMap<AgentName, SessionId>,
     owns: BTreeMap<AgentName, Own>,
+    /// Those that were last told of something that is released.
+    released_to: BTreeSet<AgentName>,
     changed: Changed,
     touched: BTreeSet<ServiceName>,
+    /// The numbered services whose replicas may go to whoever comes.
+    restless: BTreeSet<ServiceName>,
     /// Since when there is this server.
     started: Instant,
     /// Until when nothing new is placed.
     settling: Option<Instant>,
-    /// When something changes by itself.
+    /// When something changes for a host by itself.
+    alarms: Alarms,
+    /// When anything does.
     due: Option<Instant>,
+    /// From when on it may be told again who is in the mesh.
+    peers_from: Option<Instant>,
 }
 
-/// What has to be made anew.
+/// What has to be made anew, and nothing else is.
 #[derive(Debug, Default)]
 struct Changed {
     in_force: bool,
-    placement: bool,
-    tables: bool,
-    peers: bool,
-    owns: bool,
+    /// Services of which something may have to go elsewhere.
+    unplaced: BTreeSet<ServiceName>,
+    /// Services of which something else may serve.
+    unlisted: BTreeSet<ServiceName>,
+    /// Routes that there may be no more.
+    unrouted: BTreeSet<RouteKey>,
+    /// Hosts that may be reached otherwise.
+    peers: BTreeSet<AgentName>,
 }
 
 impl Book {
@@ -138,11 +157,15 @@ impl Book {
             editions: Editions::default(),
             sessions: BTreeMap::new(),
             owns: BTreeMap::new(),
+            released_to: BTreeSet::new(),
             changed: Changed::default(),
             touched: BTreeSet::new(),
+            restless: BTreeSet::new(),
             started: now,
             settling: Some(now + SETTLING),
+            alarms: Alarms::default(),
             due: None,
+            peers_from: None,
         }
     }
 
@@ -185,14 +208,26 @@ impl Book {
         if differing.is_empty() {
             return;
         }
+        let before = std::mem::replace(&mut self.services, services.clone());
+        let routes = differing.iter().filter_map(|name| before.get(name));
+        let routes = routes.flat_map(|service| public_keys(service).map(|(key, _)| key));
+        self.changed.unrouted.extend(routes);
+        let is_numbered = |name: &ServiceName| {
+            services.get(name).is_some_and(|service| service.replicas.is_some())
+        };
+        let unplaced = self.view.take_back_but_for(is_numbered);
+        self.wait_anew_for(&differing);
+        self.changed.unplaced.extend(unplaced);
+        self.changed.unplaced.extend(differing.iter().cloned());
+        self.changed.unlisted.extend(differing.iter().cloned());
         self.touched.extend(differing);
-        self.services = services.clone();
-        let is_numbered =
-            |name: &ServiceName| services.get(name).is_some_and(|it| it.replicas.is_some());
-        for host in self.view.hosts.values_mut() {
-            host.given.retain(|name, _| is_numbered(name));
-        }
-        (self.changed.placement, self.changed.tables) = (true, true);
+    }
+
+    /// How long hosts that are away are waited for may be another for these services.
+    fn wait_anew_for(&mut self, services: &BTreeSet<ServiceName>) {
+        let hosts = services.iter().flat_map(|name| self.view.hosts.of(name));
+        let hosts: Vec<AgentName> = hosts.map(|(name, _)| name.clone()).collect();
+        hosts.iter().for_each(|name| self.view.hosts.touch(name));
     }
 
     /// Takes what an agent says in its session; words of sessions that are over count no more.
@@ -201,8 +236,11 @@ impl Book {
             self.sessions.insert(agent.clone(), session);
             // Another session has been told nothing yet.
             self.owns.remove(agent);
-            self.changed.peers |= self.view.arrive(agent, came, now.instant);
-            (self.changed.placement, self.changed.tables) = (true, true);
+            self.stir(agent);
+            if self.view.arrive(agent, came, now.instant) {
+                self.changed.peers.insert(agent.clone());
+            }
+            self.stir(agent);
             return Urgency::Now;
         }
         if let Word::Forgotten = word {
@@ -215,12 +253,7 @@ impl Book {
             Word::Forgotten | Word::Came(_) => Urgency::None,
             Word::Services(report) => self.reported(agent, report),
             Word::Network(report) => self.connects(agent, report),
-            Word::Mesh(report) => {
-                self.view.claims.claim(agent, report.claim, now.wall);
-                self.on(agent, |host| host.mesh = Some(report));
-                self.changed.peers = true;
-                Urgency::Soon
-            }
+            Word::Mesh(report) => self.is_reached(agent, report, now.wall),
             Word::Placements(known) => {
                 let mut known = known.into_rows();
                 let is_over = |name: &_| {
@@ -229,11 +262,11 @@ impl Book {
                 known.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
                     it.replicas.clear();
                 });
-                if known.values().any(|it| !it.replicas.is_empty()) {
+                if self.settling.is_some() && known.values().any(|it| !it.replicas.is_empty()) {
                     self.settling = None;
+                    self.place_all();
                 }
-                self.view.hear_of(&known, now.instant);
-                self.changed.placement = true;
+                self.changed.unplaced.extend(self.view.hear_of(&known, now.instant));
                 Urgency::Soon
             }
             Word::Silent => self.is_now(agent, |before| match before {
@@ -257,37 +290,61 @@ impl Book {
         }
     }
 
-    fn on(&mut self, agent: &AgentName, change: impl FnOnce(&mut HostView)) {
-        if let Some(host) = self.view.hosts.get_mut(agent) {
-            change(host);
+    /// What a host has something of may have to go elsewhere, and something else may serve; and what
+    /// has no place yet, or could have a better one, may come to one that is here.
+    fn stir(&mut self, agent: &AgentName) {
+        let Some(host) = self.view.hosts.get(agent) else { return };
+        self.changed.unplaced.extend(host.services());
+        self.changed.unlisted.extend(host.deployments.values().map(|it| it.service.clone()));
+        if host.presence == Presence::Here {
+            let is_taken = |name: &&ServiceName| {
+                self.services.get(*name).is_some_and(|service| takes(host, service))
+            };
+            self.changed.unplaced.extend(self.restless.iter().filter(is_taken).cloned());
         }
     }
 
     /// Takes how names, routes and mesh are on a host. Others wait for what a proxy has loaded, and
     /// for nothing else of it.
     fn connects(&mut self, agent: &AgentName, report: NetworkReport) -> Urgency {
-        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
-        let before = host.routes();
-        host.connects(Some(report));
-        if host.routes() == before || !host.is_a_proxy() {
-            return Urgency::None;
+        let connect = |host: &mut HostView| {
+            let before = host.routes();
+            host.connects(Some(report));
+            host.is_a_proxy() && host.routes() != before
+        };
+        match self.view.hosts.change(agent, connect) {
+            Some(true) => Urgency::Soon,
+            Some(false) | None => Urgency::None,
         }
-        self.changed.owns = true;
+    }
+
+    /// Takes how a host is reached, and rules on its subnet.
+    fn is_reached(&mut self, agent: &AgentName, report: MeshReport, now: Timestamp) -> Urgency {
+        let ruling = self.view.claims.claim(agent, report.claim, now);
+        self.view.hosts.change(agent, |host| host.mesh = Some(report));
+        if let Some((displaced, _)) = ruling.displaced {
+            self.view.hosts.touch(&displaced);
+            self.changed.peers.insert(displaced);
+        }
+        self.changed.peers.insert(agent.clone());
         Urgency::Soon
     }
 
     fn is_now(&mut self, agent: &AgentName, next: impl FnOnce(Presence) -> Presence) -> Urgency {
-        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
-        let before = std::mem::replace(&mut host.presence, Presence::Here);
-        host.presence = next(before);
-        if host.presence == before {
+        let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
+        let after = next(host.presence);
+        if host.presence == after {
             return Urgency::None;
         }
-        if host.presence.away_since().is_some() {
-            host.suspect(&self.services);
-        }
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
-        (self.changed.placement, self.changed.tables) = (true, true);
+        let services = &self.services;
+        self.view.hosts.change(agent, |host| {
+            host.presence = after;
+            if after.away_since().is_some() {
+                host.suspect(services);
+            }
+        });
+        self.stir(agent);
         Urgency::Now
     }
 
@@ -295,15 +352,20 @@ impl Book {
     fn depart(&mut self, agent: &AgentName, now: Instant) -> Urgency {
         self.sessions.remove(agent);
         self.owns.remove(agent);
-        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
+        let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
-        host.depart(&self.services, now);
-        let has_volumes = !host.volumes.is_empty();
-        if !has_volumes {
+        self.stir(agent);
+        let services = &self.services;
+        let depart = |host: &mut HostView| {
+            host.depart(services, now);
+            !host.volumes.is_empty()
+        };
+        if self.view.hosts.change(agent, depart) == Some(false) {
             self.view.hosts.remove(agent);
         }
+        self.stir(agent);
         self.view.claims.give_up(agent);
-        (self.changed.placement, self.changed.tables, self.changed.peers) = (true, true, true);
+        self.changed.peers.insert(agent.clone());
         Urgency::Now
     }
 
@@ -312,164 +374,49 @@ impl Book {
         if self.sessions.contains_key(agent) {
             return Urgency::None;
         }
+        self.stir(agent);
         let Some(host) = self.view.forget(agent) else { return Urgency::None };
-        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
-        self.touched.extend(host.given.keys().chain(host.volumes.keys()).cloned());
-        (self.changed.placement, self.changed.tables, self.changed.peers) = (true, true, true);
+        self.touched.extend(host.services());
+        self.changed.peers.insert(agent.clone());
         Urgency::Now
     }
 
     fn reported(&mut self, agent: &AgentName, report: ServicesReport) -> Urgency {
-        let Some(host) = self.view.hosts.get_mut(agent) else { return Urgency::None };
-        let is_whole = report.whole;
-        let (serving, held) = (host.serving(), held(host));
+        let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
+        let (serving, held, presence) = (host.serving(), held(host), host.presence);
         let kept = report.volumes.is_some().then(|| host.volumes.clone());
-        let presence = host.presence;
+        let before = host.services();
+        let ran: BTreeSet<ServiceName> =
+            host.deployments.values().map(|it| it.service.clone()).collect();
         let gone = report.gone.iter().filter_map(|id| host.deployments.get(id));
         self.touched.extend(gone.map(|it| it.service.clone()));
-        if is_whole {
-            self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        if report.whole {
+            self.touched.extend(ran.iter().cloned());
         }
         self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
-        host.reported(report);
-        let now_serving = host.serving();
+        self.view.hosts.change(agent, |host| host.reported(report));
+        let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         let others = kept.iter().flat_map(|kept| {
             let is_other = |name: &&ServiceName| kept.get(*name) != host.volumes.get(*name);
             kept.keys().chain(host.volumes.keys()).filter(is_other)
         });
         let others: BTreeSet<ServiceName> = others.cloned().collect();
-        self.changed.placement |= !others.is_empty();
+        let is_other = presence != host.presence;
+        let now_serving = host.serving();
+        if serving != now_serving || has_retiring(host) {
+            let runs = host.deployments.values().map(|it| it.service.clone());
+            self.changed.unlisted.extend(ran.into_iter().chain(runs));
+        }
+        if is_other || !others.is_empty() || held != self::held(host) {
+            self.changed.unplaced.extend(before);
+            self.stir(agent);
+        }
         self.touched.extend(others);
-        self.changed.placement |= presence != host.presence || held != self::held(host);
-        self.changed.tables |= serving != now_serving || has_retiring(host);
-        self.changed.owns |= has_retiring(host) || presence != host.presence;
-        match serving.is_subset(&now_serving) && presence == host.presence {
+        match serving.is_subset(&now_serving) && !is_other {
             true => Urgency::Soon,
             // Others must not be led to what is gone; and a host that comes waits for its word.
             false => Urgency::Now,
         }
-    }
-
-    /// Makes anew what has changed, and says what that is.
-    pub fn go_through(&mut self, now: Instant) -> News {
-        let is_due = self.due.is_some_and(|due| due <= now);
-        let is_settled = self.settling.is_none_or(|until| until <= now);
-        if self.changed.placement || is_due {
-            self.forget_the_lost(now);
-        }
-        let changed = std::mem::take(&mut self.changed);
-        let mut news = News { directory: changed.in_force, ..News::default() };
-        if changed.placement || is_due {
-            news.directory |= self.place(is_settled, now);
-        }
-        if changed.tables || is_due {
-            news.directory |= self.tabulate(now);
-        }
-        if changed.peers {
-            news.directory |= !self.directory.peers.turn_to(self.view.peers()).is_empty();
-        }
-        let has_changed =
-            changed.placement || changed.tables || changed.peers || changed.owns || is_due;
-        if has_changed {
-            self.note_who_is_behind(is_due, now);
-            news.owns = self.own(now);
-            self.due = self.next_due(now);
-        }
-        if is_settled {
-            self.settling = None;
-        }
-        news.services = std::mem::take(&mut self.touched);
-        news
-    }
-
-    fn place(&mut self, is_settled: bool, now: Instant) -> bool {
-        for service in self.services.values().filter(|service| service.replicas.is_some()) {
-            let placement = match is_settled {
-                true => self.view.place(service, now),
-                false => self.view.keep(service, now),
-            };
-            self.view.give(&service.name, &placement);
-        }
-        let moved = self.directory.placements.turn_to(self.view.placements(&self.services));
-        let has_changed = !moved.is_empty();
-        self.touched.extend(moved);
-        has_changed
-    }
-
-    fn tabulate(&mut self, now: Instant) -> bool {
-        let (names, routes) = self.view.names_and_routes(&self.services, now);
-        let names = self.directory.names.turn_to(names);
-        let routes = self.directory.routes.turn_to(routes);
-        let has_changed = !names.is_empty() || !routes.is_empty();
-        self.touched.extend(names);
-        has_changed
-    }
-
-    /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
-    /// it should lead to looks otherwise.
-    fn note_who_is_behind(&mut self, is_due: bool, now: Instant) {
-        let routes = self.directory.routes.hash();
-        self.view.note_who_is_behind(routes, now);
-        let mut behind = self.view.proxies_without(routes);
-        if is_due && behind.any(|(_, proxy)| !proxy.is_waited_for(now)) {
-            let led_to = self.directory.routes.table().rows().keys();
-            self.touched.extend(led_to.map(|key| key.service.clone()));
-        }
-    }
-
-    /// What each agent that is here is told, of those for whom that is something new.
-    fn own(&mut self, now: Instant) -> Vec<(AgentName, Own)> {
-        let leavers = self.view.leavers(&self.services, now);
-        self.editions.issue(self.directory.routes.hash(), leavers);
-        let mut released = self.view.released(&self.editions, now);
-        let mut news = Vec::new();
-        for name in self.sessions.keys() {
-            let Some(host) = self.view.hosts.get(name) else { continue };
-            let is_arriving = matches!(host.presence, Presence::Arriving(_));
-            let is_known = !is_arriving || !host.given.is_empty();
-            let own = Own {
-                placed: is_known.then(|| host.given.clone()),
-                released: released.remove(name).unwrap_or_default(),
-                subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(name)),
-            };
-            if self.owns.get(name) != Some(&own) {
-                self.owns.insert(name.clone(), own.clone());
-                news.push((name.clone(), own));
-            }
-        }
-        news
-    }
-
-    /// The next moment at which a host has been away for too long, or long enough.
-    fn next_due(&self, now: Instant) -> Option<Instant> {
-        let patience = |name: &ServiceName| Some(self.services.get(name)?.reschedule_after);
-        let of_host = |host: &HostView| {
-            let since = host.presence.away_since()?;
-            let moved = host.given.keys().filter_map(patience).map(|patience| since + patience);
-            let dropped = matches!(host.presence, Presence::Restarting(_));
-            let dropped = dropped.then(|| since + RESTART_GRACE);
-            moved.chain(dropped).filter(|at| *at > now).min()
-        };
-        let given_up = |host: &HostView| host.behind.map(|since| since + ROUTES_PATIENCE);
-        let given_up = self.view.hosts.values().filter_map(given_up).filter(|at| *at > now);
-        let numbered = self.services.values().any(|service| service.replicas.is_some());
-        let settled = self.settling.filter(|until| numbered && *until > now);
-        self.view.hosts.values().filter_map(of_host).chain(settled).chain(given_up).min()
-    }
-
-    /// Forgets hosts that did not come back, but for the volumes that are on them.
-    fn forget_the_lost(&mut self, now: Instant) {
-        let is_lost = |host: &HostView| {
-            let away = host.presence.away_since().map(|since| now.saturating_duration_since(since));
-            away.is_some_and(|away| away > REMEMBERED)
-        };
-        for (name, host) in self.view.hosts.iter_mut().filter(|(_, host)| is_lost(host)) {
-            if host.mesh.take().is_some() {
-                self.changed.peers = true;
-                self.view.claims.give_up(name);
-            }
-        }
-        self.view.hosts.retain(|_, host| !is_lost(host) || !host.volumes.is_empty());
     }
 }
 
@@ -488,8 +435,9 @@ fn has_retiring(host: &HostView) -> bool {
 }
 
 /// What of a host decides on where replicas are.
-fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool)> {
-    host.deployments.values().map(|it| (it.id, it.phase == Phase::Retiring)).collect()
+fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool, bool)> {
+    let held = host.deployments.values();
+    held.map(|it| (it.id, it.phase == Phase::Retiring, it.serves)).collect()
 }
 
 #[cfg(test)]

@@ -257,6 +257,12 @@ impl HostView {
         }
     }
 
+    /// The services that it has something of.
+    pub fn services(&self) -> BTreeSet<ServiceName> {
+        let named = self.given.keys().chain(self.volumes.keys());
+        named.chain(self.deployments.values().map(|it| &it.service)).cloned().collect()
+    }
+
     /// What names and routes may lead to here.
     pub fn serving(&self) -> BTreeSet<(DeploymentId, Option<Ipv4Addr>)> {
         let serving = self.deployments.values().filter(|it| it.serves);

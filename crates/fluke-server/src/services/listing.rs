@@ -58,7 +58,7 @@ pub fn services(book: &Book, looking: Looking<'_>) -> Vec<ServiceView> {
 
 fn running(book: &Book, is_wanted: impl Fn(&str) -> bool) -> Running<'_> {
     let mut running = Running::new();
-    for (name, host) in &book.view().hosts {
+    for (name, host) in book.view().hosts.iter() {
         for it in host.deployments.values().filter(|it| is_wanted(it.service.as_str())) {
             running.entry(&it.service).or_default().push((name, host, it));
         }
@@ -119,7 +119,7 @@ fn wanted<'a>(
     service: &Service,
 ) -> BTreeMap<(DeploymentId, &'a AgentName), (Replica, &'a HostView)> {
     let mut wanted = BTreeMap::new();
-    for (name, host) in &book.view().hosts {
+    for (name, host) in book.view().hosts.iter() {
         let replicas: Vec<Replica> = match service.replicas {
             None => {
                 let labels = host.labels.as_ref();

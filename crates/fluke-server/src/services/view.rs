@@ -16,12 +16,13 @@ use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
 use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
 use fluke_model::service::{
-    DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
+    DeploymentId, DeploymentReport, Phase, Port, Replica, Service, ServiceExecutor,
 };
 
 use super::claims::Claims;
 use super::editions::{Editions, Leaver};
 use super::host::{HostView, Presence};
+use super::hosts::Hosts;
 
 /// How many hosts are known at most; what others say of hosts must not fill the memory.
 const MOST: usize = 100_000;
@@ -33,7 +34,7 @@ pub type Services = BTreeMap<ServiceName, Arc<Service>>;
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// By name.
-    pub hosts: BTreeMap<AgentName, HostView>,
+    pub hosts: Hosts,
     /// Whose subnet is whose.
     pub claims: Claims,
     /// Those that people said will not come back: others may still speak of them.
@@ -51,13 +52,8 @@ pub struct Came {
     pub executors: BTreeSet<ServiceExecutor>,
 }
 
-/// What is called what.
-type NameRows = BTreeMap<ServiceName, BTreeSet<Ipv4Addr>>;
-/// What comes in goes where.
-type RouteRows = BTreeMap<RouteKey, Route>;
-
-/// Who serves now and will go on to: replicas by service.
-type Served<'a> = BTreeMap<&'a ServiceName, BTreeSet<Replica>>;
+/// Where what is.
+pub type WhereaboutRows = BTreeMap<ServiceName, Whereabouts>;
 
 impl View {
     /// Takes note of an agent that connected. What was known of its host holds until it says
@@ -65,12 +61,17 @@ impl View {
     pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
         let presence = Presence::Arriving(now);
         self.forgotten.remove(name);
-        let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::new(presence));
-        let Came { labels, node_type, executors } = came;
-        (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
-        host.presence = presence;
-        host.connects(None);
-        !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
+        if !self.hosts.contains_key(name) {
+            self.hosts.insert(name.clone(), HostView::new(presence));
+        }
+        let arrive = |host: &mut HostView| {
+            let Came { labels, node_type, executors } = came;
+            (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
+            host.presence = presence;
+            host.connects(None);
+            !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
+        };
+        self.hosts.change(name, arrive).unwrap_or_default()
     }
 
     /// Forgets a host, and does not listen to what others say of it until it comes itself.
@@ -81,48 +82,23 @@ impl View {
         Some(host)
     }
 
-    /// Where the numbered replicas of `service` belong.
-    pub fn place(&self, service: &Service, now: Instant) -> Placement {
-        self.placed_by(place, service, now)
+    /// Where the numbered replicas of `service` belong, and whether it is at rest: it stays so
+    /// whoever comes or goes, of those that have nothing of it.
+    pub fn place(&self, service: &Service, now: Instant) -> (Placement, bool) {
+        let (kept, is_at_rest) = self.keep(service, now);
+        if is_at_rest {
+            return (kept, true);
+        }
+        let placement = placed_by(place, self.hosts.iter(), service, now);
+        let is_at_rest = is_at_rest_with(service, &placement);
+        (placement, is_at_rest)
     }
 
     /// Where they are, as far as that is known.
-    pub fn keep(&self, service: &Service, now: Instant) -> Placement {
-        self.placed_by(keep, service, now)
-    }
-
-    fn placed_by(
-        &self,
-        how: fn(Wanted<'_>, &[Candidate]) -> Placement,
-        service: &Service,
-        now: Instant,
-    ) -> Placement {
-        let Some(replicas) = service.replicas else { return Placement::new() };
-        let is_concerned = |(_, host): &(_, &HostView)| {
-            takes(host, service) || host.volumes_of(service).next().is_some()
-        };
-        let hosts = || self.hosts.iter().filter(is_concerned);
-        let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
-        let candidate = |(name, host): (&AgentName, &HostView)| {
-            let own: BTreeSet<u32> = host.roots(service).collect();
-            // What was given to one host and runs on another stays where it runs.
-            let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
-            Candidate {
-                host: name.clone(),
-                matches: takes(host, service),
-                away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
-                holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
-                volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).collect(),
-            }
-        };
-        let candidates: Vec<Candidate> = hosts().map(candidate).collect();
-        let wanted = Wanted {
-            service: &service.name,
-            replicas,
-            is_stateful: service.container.is_stateful(),
-            reschedule_after: service.reschedule_after,
-        };
-        how(wanted, &candidates)
+    pub fn keep(&self, service: &Service, now: Instant) -> (Placement, bool) {
+        let placement = placed_by(keep, self.hosts.of(&service.name), service, now);
+        let is_at_rest = is_at_rest_with(service, &placement);
+        (placement, is_at_rest)
     }
 
     /// Remembers what was placed, so that it stays placed.
@@ -131,149 +107,198 @@ impl View {
         for (number, host) in placement {
             given.entry(host).or_default().insert(*number);
         }
-        for (name, host) in &mut self.hosts {
-            match given.remove(name) {
-                None => drop(host.given.remove(service)),
-                Some(numbers) => drop(host.given.insert(service.clone(), numbers)),
+        let before = self.hosts.of(service).filter(|(_, host)| host.given.contains_key(service));
+        let before: Vec<AgentName> = before.map(|(name, _)| name.clone()).collect();
+        for name in before.iter().filter(|name| !given.contains_key(name)) {
+            self.hosts.change(name, |host| host.given.remove(service));
+        }
+        for (name, numbers) in given {
+            let host = self.hosts.get(name);
+            if host.is_some_and(|host| host.given.get(service) != Some(&numbers)) {
+                self.hosts.change(name, |host| host.given.insert(service.clone(), numbers));
             }
         }
     }
 
+    /// Leaves what was given only of those that are numbered; says of which others it was not.
+    pub fn take_back_but_for(
+        &mut self,
+        is_numbered: impl Fn(&ServiceName) -> bool,
+    ) -> Vec<ServiceName> {
+        let is_given = |service: &ServiceName| {
+            self.hosts.of(service).any(|(_, host)| host.given.contains_key(service))
+        };
+        let others = self.hosts.services().filter(|it| !is_numbered(it) && is_given(it));
+        let others: Vec<ServiceName> = others.cloned().collect();
+        others.iter().for_each(|service| self.give(service, &Placement::new()));
+        others
+    }
+
     /// Takes another host's word for where replicas and volumes are, of hosts that have not been
-    /// seen.
-    pub fn hear_of(&mut self, known: &BTreeMap<ServiceName, Whereabouts>, now: Instant) {
+    /// seen; says of which services that was news.
+    pub fn hear_of(&mut self, known: &WhereaboutRows, now: Instant) -> BTreeSet<ServiceName> {
+        let mut news = BTreeSet::new();
         for (service, Whereabouts { replicas, volumes }) in known {
             for (number, name) in replicas {
-                if let Some(host) = self.heard_of(name, now) {
-                    host.given.entry(service.clone()).or_default().insert(*number);
+                let has = |host: &HostView| {
+                    host.given.get(service).is_some_and(|numbers| numbers.contains(number))
+                };
+                if self.expects(name, now).is_some_and(|host| !has(host)) {
+                    self.hosts.change(name, |host| {
+                        host.given.entry(service.clone()).or_default().insert(*number)
+                    });
+                    news.insert(service.clone());
                 }
             }
             for (number, hosts) in volumes.range(..MAX_REPLICAS) {
                 for (name, volumes) in hosts {
-                    if let Some(host) = self.heard_of(name, now) {
-                        let kept = host.volumes.entry(service.clone()).or_default();
-                        kept.entry(*number).or_default().extend(volumes.iter().cloned());
+                    let has = |host: &HostView| {
+                        let kept = host.volumes.get(service).and_then(|kept| kept.get(number));
+                        kept.is_some_and(|kept| volumes.is_subset(kept))
+                    };
+                    if self.expects(name, now).is_some_and(|host| !has(host)) {
+                        self.hosts.change(name, |host| {
+                            let kept = host.volumes.entry(service.clone()).or_default();
+                            kept.entry(*number).or_default().extend(volumes.iter().cloned());
+                        });
+                        news.insert(service.clone());
                     }
                 }
             }
         }
+        news
     }
 
     /// A host that others speak of, unless it speaks for itself.
-    fn heard_of(&mut self, name: &AgentName, now: Instant) -> Option<&mut HostView> {
-        let is_new = !self.hosts.contains_key(name);
-        if is_new && (self.hosts.len() >= MOST || self.forgotten.contains(name)) {
-            return None;
+    fn expects(&mut self, name: &AgentName, now: Instant) -> Option<&HostView> {
+        if !self.hosts.contains_key(name) {
+            if self.hosts.len() >= MOST || self.forgotten.contains(name) {
+                return None;
+            }
+            self.hosts.insert(name.clone(), HostView::expected(now));
         }
-        let host = self.hosts.entry(name.clone()).or_insert_with(|| HostView::expected(now));
-        matches!(host.presence, Presence::Expected(_)).then_some(host)
+        self.hosts.get(name).filter(|host| matches!(host.presence, Presence::Expected(_)))
     }
 
-    /// Where everything is, for those who will be asked.
-    pub fn placements(&self, services: &Services) -> BTreeMap<ServiceName, Whereabouts> {
-        let mut table: BTreeMap<ServiceName, Whereabouts> = BTreeMap::new();
-        let mut places: BTreeMap<&ServiceName, usize> = BTreeMap::new();
-        let mut others = 0;
-        for (name, host) in &self.hosts {
-            for (service, numbers) in &host.given {
-                let row = table.entry(service.clone()).or_default();
+    /// Where everything of these services is, for those who will be asked; none of those that nobody
+    /// has anything of.
+    pub fn placements(
+        &self,
+        of: &BTreeSet<ServiceName>,
+        services: &Services,
+    ) -> BTreeMap<ServiceName, Option<Whereabouts>> {
+        let (asked, unasked): (Vec<_>, Vec<_>) =
+            of.iter().partition(|name| services.contains_key(*name));
+        let mut rows: BTreeMap<_, _> =
+            asked.into_iter().map(|name| (name.clone(), self.whereabouts(name))).collect();
+        if !unasked.is_empty() {
+            rows.extend(unasked.into_iter().map(|name| (name.clone(), None)));
+            rows.extend(self.unasked(services).into_iter().map(|(name, row)| (name, Some(row))));
+        }
+        rows
+    }
+
+    /// Where everything of a service is.
+    fn whereabouts(&self, service: &ServiceName) -> Option<Whereabouts> {
+        let mut row = Whereabouts::default();
+        let mut told = 0;
+        for (name, host) in self.hosts.of(service) {
+            let numbers = host.given.get(service).into_iter().flatten();
+            row.replicas.extend(numbers.map(|number| (*number, name.clone())));
+            let kept = host.volumes.get(service).into_iter().flatten();
+            for (number, names) in kept.take(MAX_PLACES.saturating_sub(told)) {
+                told += 1;
+                row.volumes.entry(*number).or_default().insert(name.clone(), names.clone());
+            }
+        }
+        (row != Whereabouts::default()).then_some(row)
+    }
+
+    /// The same of services that are not in Git, all together: nobody must be able to fill the table
+    /// with what nobody asks for.
+    fn unasked(&self, services: &Services) -> WhereaboutRows {
+        let is_unasked = |name: &&ServiceName| !services.contains_key(*name);
+        let hosts = self.hosts.services().filter(is_unasked).flat_map(|name| self.hosts.of(name));
+        let hosts: BTreeMap<&AgentName, &HostView> = hosts.collect();
+        let mut rows = WhereaboutRows::new();
+        let mut told = 0;
+        for (name, host) in hosts {
+            for (service, numbers) in host.given.iter().filter(|(it, _)| is_unasked(it)) {
+                let row = rows.entry(service.clone()).or_default();
                 row.replicas.extend(numbers.iter().map(|number| (*number, name.clone())));
             }
-            for (service, kept) in &host.volumes {
-                let told = match services.contains_key(service) {
-                    true => places.entry(service).or_default(),
-                    // Nobody must be able to fill the table with what nobody asks for.
-                    false => &mut others,
-                };
-                for (number, names) in kept.iter().take(MAX_PLACES.saturating_sub(*told)) {
-                    *told += 1;
-                    let row = table.entry(service.clone()).or_default();
+            for (service, kept) in host.volumes.iter().filter(|(it, _)| is_unasked(it)) {
+                for (number, names) in kept.iter().take(MAX_PLACES.saturating_sub(told)) {
+                    told += 1;
+                    let row = rows.entry(service.clone()).or_default();
                     row.volumes.entry(*number).or_default().insert(name.clone(), names.clone());
                 }
             }
         }
-        table
+        rows
     }
 
     /// Who serves in which place, and is not on its way out.
-    fn served(&self, now: Instant) -> Served<'_> {
-        let mut served = Served::new();
-        for host in self.hosts.values().filter(|host| host.presence.is_reachable(now)) {
-            let stays = |it: &&DeploymentReport| it.serves && it.phase != Phase::Retiring;
-            for it in host.deployments.values().filter(stays) {
-                served.entry(&it.service).or_default().insert(it.replica);
-            }
-        }
-        served
+    fn served(&self, service: &ServiceName, now: Instant) -> BTreeSet<Replica> {
+        let hosts = self.hosts.of(service).filter(|(_, host)| host.presence.is_reachable(now));
+        let all = hosts.flat_map(|(_, host)| host.deployments.values());
+        let stays = |it: &&DeploymentReport| {
+            it.service == *service && it.serves && it.phase != Phase::Retiring
+        };
+        all.filter(stays).map(|it| it.replica).collect()
     }
 
-    /// Every container that may be led to, by service.
-    fn serving(
+    /// Every container of a service that may be led to.
+    pub fn serving(
         &self,
+        service: &ServiceName,
         services: &Services,
         now: Instant,
-    ) -> BTreeMap<&ServiceName, BTreeSet<Ipv4Addr>> {
-        let served = self.served(now);
-        let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
-        for host in self.hosts.values().filter(|host| host.does(ServiceExecutor::Mesh)) {
+    ) -> BTreeSet<Ipv4Addr> {
+        let served = self.served(service, now);
+        let (mut sure, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
+        for (_, host) in self.hosts.of(service) {
+            if !host.does(ServiceExecutor::Mesh) {
+                continue;
+            }
             let is_reachable = host.presence.is_reachable(now);
             let is_led_to = |it: &&DeploymentReport| {
-                it.serves
-                    && !(it.phase == Phase::Retiring && is_replaced(it, host, services, &served))
+                let is_leaving = it.phase == Phase::Retiring;
+                it.service == *service
+                    && it.serves
+                    && !(is_leaving && is_replaced(it, host, services, &served))
             };
-            for it in host.deployments.values().filter(is_led_to) {
-                let (sure, doubtful) = serving.entry(&it.service).or_default();
-                let addresses = if is_reachable { sure } else { doubtful };
-                addresses.extend(it.address);
-            }
+            let addresses = if is_reachable { &mut sure } else { &mut doubtful };
+            addresses
+                .extend(host.deployments.values().filter(is_led_to).filter_map(|it| it.address));
         }
         // The last ones are not taken out on mere suspicion: somewhere to go is better than nowhere.
-        let choose =
-            |(sure, doubtful): (BTreeSet<_>, _)| if sure.is_empty() { doubtful } else { sure };
-        serving.into_iter().map(|(service, found)| (service, choose(found))).collect()
+        if sure.is_empty() { doubtful } else { sure }
     }
 
-    /// What is called what, and what comes in goes where. A service of the commit that nothing serves
-    /// has a name all the same.
-    pub fn names_and_routes(&self, services: &Services, now: Instant) -> (NameRows, RouteRows) {
-        let serving = self.serving(services, now);
-        let row =
-            |name: &ServiceName| (name.clone(), serving.get(name).cloned().unwrap_or_default());
-        let names = services.keys().map(row).collect();
-        let mut routes = BTreeMap::new();
-        for service in services.values() {
-            let addresses = serving.get(&service.name);
-            for port in service.ports.iter().filter(|port| port.traffic.is_public()) {
-                let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
-                let upstream = |address: &Ipv4Addr| SocketAddrV4::new(*address, port.container);
-                let upstreams = addresses.into_iter().flatten().map(upstream).collect();
-                routes.insert(key, Route { traffic: port.traffic.clone(), upstreams });
-            }
-        }
-        (names, routes)
-    }
-
-    /// Who is in the mesh; also those that are away, whose tunnels wait for them.
-    pub fn peers(&self) -> BTreeMap<AgentName, Peer> {
-        let peer = |(name, host): (&AgentName, &HostView)| {
-            let mesh = host.mesh.as_ref()?;
-            let subnet = self.claims.subnet(name)?;
-            let (public_key, endpoints) = (mesh.public_key, mesh.endpoints.clone());
-            Some((name.clone(), Peer { public_key, endpoints, subnet }))
-        };
-        self.hosts.iter().filter_map(peer).collect()
+    /// A host's row among those in the mesh; also of one that is away, whose tunnels wait for it.
+    pub fn peer(&self, name: &AgentName) -> Option<Peer> {
+        let mesh = self.hosts.get(name)?.mesh.as_ref()?;
+        let subnet = self.claims.subnet(name)?;
+        let (public_key, endpoints) = (mesh.public_key, mesh.endpoints.clone());
+        Some(Peer { public_key, endpoints, subnet })
     }
 
     /// The deployments that names and routes do not lead to any more, and that have to go: not
     /// wanted, and replaced by one that serves wherever that is.
     pub fn leavers(&self, services: &Services, now: Instant) -> BTreeSet<Leaver> {
-        let served = self.served(now);
-        let of_host = |(name, host): (&AgentName, &HostView)| {
-            let retiring = host.deployments.values().filter(|it| it.phase == Phase::Retiring);
-            let gone = retiring.filter(|it| is_replaced(it, host, services, &served));
-            gone.map(|it| (name.clone(), it.id)).collect::<Vec<_>>()
-        };
-        self.hosts.iter().flat_map(of_host).collect()
+        let mut served: BTreeMap<&ServiceName, BTreeSet<Replica>> = BTreeMap::new();
+        let mut leavers = BTreeSet::new();
+        for (name, host) in self.hosts.retiring() {
+            for it in host.deployments.values().filter(|it| it.phase == Phase::Retiring) {
+                let served =
+                    served.entry(&it.service).or_insert_with(|| self.served(&it.service, now));
+                if is_replaced(it, host, services, served) {
+                    leavers.insert((name.clone(), it.id));
+                }
+            }
+        }
+        leavers
     }
 
     /// Those of each host that are gone from what every proxy that is here has loaded, newest routes
@@ -284,7 +309,7 @@ impl View {
         now: Instant,
     ) -> BTreeMap<AgentName, BTreeSet<DeploymentId>> {
         let mut released: BTreeMap<AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
-        let loaded = self.waited_for(now).map(|(_, proxy)| editions.number(proxy.routes()?));
+        let mut loaded = self.waited_for(now).map(|(_, proxy)| editions.number(proxy.routes()?));
         let Some(oldest) = loaded.try_fold(u64::MAX, |oldest, it| Some(oldest.min(it?))) else {
             return released;
         };
@@ -307,16 +332,18 @@ impl View {
     }
 
     fn waited_for(&self, now: Instant) -> impl Iterator<Item = (&AgentName, &HostView)> {
-        self.hosts.iter().filter(move |(_, host)| host.is_a_proxy() && host.is_waited_for(now))
+        self.hosts.proxies().filter(move |(_, host)| host.is_a_proxy() && host.is_waited_for(now))
     }
 
     /// Takes note of which proxies do not have these routes, and since when.
     pub fn note_who_is_behind(&mut self, routes: Hash256, now: Instant) {
-        for host in self.hosts.values_mut() {
-            match host.is_a_proxy_without(routes) {
-                true => drop(host.behind.get_or_insert(now)),
-                false => host.behind = None,
-            }
+        let is_other = |host: &HostView| host.is_a_proxy_without(routes) != host.behind.is_some();
+        let others = self.hosts.proxies().filter(|(_, host)| is_other(host));
+        let others: Vec<AgentName> = others.map(|(name, _)| name.clone()).collect();
+        for name in others {
+            self.hosts.change(&name, |host| {
+                host.behind = host.is_a_proxy_without(routes).then_some(now);
+            });
         }
     }
 
@@ -325,12 +352,74 @@ impl View {
         &self,
         routes: Hash256,
     ) -> impl Iterator<Item = (&AgentName, &HostView)> {
-        self.hosts.iter().filter(move |(_, host)| host.is_a_proxy_without(routes))
+        self.hosts.proxies().filter(move |(_, host)| host.is_a_proxy_without(routes))
     }
 }
 
+/// Where what comes in for a service goes.
+pub fn routes_of(
+    service: &Service,
+    serving: &BTreeSet<Ipv4Addr>,
+) -> impl Iterator<Item = (RouteKey, Route)> {
+    public_keys(service).map(move |(key, port)| {
+        let upstream = |address: &Ipv4Addr| SocketAddrV4::new(*address, port.container);
+        let upstreams = serving.iter().map(upstream).collect();
+        (key, Route { traffic: port.traffic.clone(), upstreams })
+    })
+}
+
+/// What the routes of a service are called.
+pub fn public_keys(service: &Service) -> impl Iterator<Item = (RouteKey, &Port)> {
+    let ports = service.ports.iter().filter(|port| port.traffic.is_public());
+    let key = |port: &Port| RouteKey { service: service.name.clone(), port: port.name.clone() };
+    ports.map(move |port| (key(port), port))
+}
+
+pub(super) fn placed_by<'a>(
+    how: fn(Wanted<'_>, &[Candidate]) -> Placement,
+    hosts: impl Iterator<Item = (&'a AgentName, &'a HostView)> + Clone,
+    service: &Service,
+    now: Instant,
+) -> Placement {
+    let Some(replicas) = service.replicas else { return Placement::new() };
+    let is_concerned = |(_, host): &(_, &HostView)| {
+        takes(host, service) || host.volumes_of(service).next().is_some()
+    };
+    let hosts = || hosts.clone().filter(is_concerned);
+    let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
+    let candidate = |(name, host): (&AgentName, &HostView)| {
+        let own: BTreeSet<u32> = host.roots(service).collect();
+        // What was given to one host and runs on another stays where it runs.
+        let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
+        Candidate {
+            host: name.clone(),
+            matches: takes(host, service),
+            away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
+            holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
+            volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).collect(),
+        }
+    };
+    let candidates: Vec<Candidate> = hosts().map(candidate).collect();
+    let wanted = Wanted {
+        service: &service.name,
+        replicas,
+        is_stateful: service.container.is_stateful(),
+        reschedule_after: service.reschedule_after,
+    };
+    how(wanted, &candidates)
+}
+
+/// Whether a host that has nothing of a service changes nothing about where that is: every replica
+/// has a place, and no host has so many that another one could take some.
+fn is_at_rest_with(service: &Service, placement: &Placement) -> bool {
+    let Some(replicas) = service.replicas else { return true };
+    let is_full = placement.len() == replicas as usize;
+    let is_spread = || placement.values().collect::<BTreeSet<_>>().len() == placement.len();
+    is_full && (service.container.is_stateful() || is_spread())
+}
+
 /// Whether a replica of a service that may be anywhere can be on this host.
-fn takes(host: &HostView, service: &Service) -> bool {
+pub(super) fn takes(host: &HostView, service: &Service) -> bool {
     host.is_matched_by(service) && host.takes_replicas()
 }
 
@@ -339,17 +428,16 @@ fn is_replaced(
     it: &DeploymentReport,
     host: &HostView,
     services: &Services,
-    served: &Served<'_>,
+    served: &BTreeSet<Replica>,
 ) -> bool {
     let Some(service) = services.get(&it.service) else { return true };
-    let serves = served.get(&it.service);
     match (it.replica, service.replicas) {
         // Its successor is on the same host, which knows best.
         (Replica::Own, None) => !it.serves || !host.is_matched_by(service),
         (Replica::Number(number), Some(count)) if number >= count => true,
-        (Replica::Number(_), Some(_)) => serves.is_some_and(|serves| serves.contains(&it.replica)),
+        (Replica::Number(_), Some(_)) => served.contains(&it.replica),
         // The service is spread in another way than it was.
-        (Replica::Own, Some(_)) | (Replica::Number(_), None) => serves.is_some(),
+        (Replica::Own, Some(_)) | (Replica::Number(_), None) => !served.is_empty(),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) type Owners<'a> = BTreeMap<u32, BTreeMap<&'a AgentName, Vec<&'a Volum
 /// Of the volumes that the service asks for.
 pub(super) fn owners<'a>(view: &'a View, service: &'a Service) -> Owners<'a> {
     let mut owners = Owners::new();
-    for (name, host) in &view.hosts {
+    for (name, host) in view.hosts.iter() {
         for (number, volumes) in host.volumes_of(service) {
             owners.entry(number).or_default().insert(name, volumes.collect());
         }

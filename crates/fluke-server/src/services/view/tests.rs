@@ -31,30 +31,27 @@ impl Lab {
 
     fn is(&mut self, host: &str, presence: impl Fn(Instant) -> Presence) {
         let now = self.now;
-        self.host(host).presence = presence(now);
+        self.host(host, |host| host.presence = presence(now));
     }
 
-    fn host(&mut self, host: &str) -> &mut HostView {
-        self.view.hosts.get_mut(host).expect("it is known")
+    fn host(&mut self, host: &str, change: impl FnOnce(&mut HostView)) {
+        self.view.hosts.change(&name(host), change).expect("it is known");
     }
 
     fn says(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
-        self.host(host).reported(ServicesReport {
-            whole: true,
-            deployments,
-            ..ServicesReport::default()
-        });
+        let report = ServicesReport { whole: true, deployments, ..ServicesReport::default() };
+        self.host(host, |host| host.reported(report));
     }
 
     fn place(&mut self) -> Placement {
-        let placement = self.view.place(&self.services[&web()].clone(), self.now);
+        let (placement, _) = self.view.place(&self.services[&web()], self.now);
         self.view.give(&web(), &placement);
         placement
     }
 
     fn addresses(&self) -> Vec<String> {
-        let names = self.view.names_and_routes(&self.services, self.now).0;
-        names[&web()].iter().map(|address| address.to_string()).collect()
+        let serving = self.view.serving(&web(), &self.services, self.now);
+        serving.iter().map(|address| address.to_string()).collect()
     }
 
     fn passes(&mut self, seconds: u64) {
@@ -63,12 +60,20 @@ impl Lab {
 
     fn loads(&mut self, proxy: &str, routes: Hash256) {
         let section = || SectionReport { hash: routes, problem: None };
-        self.host(proxy).network =
-            Some(NetworkReport { names: section(), routes: Some(section()), mesh: section() });
+        let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
+        self.host(proxy, |host| host.network = Some(report));
+    }
+
+    fn routes_now(&self) -> BTreeMap<RouteKey, Route> {
+        let of = |service: &Arc<Service>| {
+            let serving = self.view.serving(&service.name, &self.services, self.now);
+            routes_of(service, &serving).collect::<Vec<_>>()
+        };
+        self.services.values().flat_map(of).collect()
     }
 
     fn routes(&self) -> Hash256 {
-        Table::from(self.view.names_and_routes(&self.services, self.now).1).hash()
+        Table::from(self.routes_now()).hash()
     }
 
     fn released(&mut self, host: &str) -> usize {
@@ -118,7 +123,7 @@ fn the_last_one_is_not_taken_out_on_suspicion() {
 fn a_route_leads_to_the_port_of_every_container_that_serves() {
     let mut lab = Lab::with(None, &["a"]);
     lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
-    let routes = lab.view.names_and_routes(&lab.services, lab.now).1;
+    let routes = lab.routes_now();
     let (key, route) = routes.iter().next().expect("one");
     assert_eq!((key.service.as_str(), key.port.as_str()), ("web", "http"));
     let upstreams: Vec<String> = route.upstreams.iter().map(|it| it.to_string()).collect();
@@ -129,7 +134,8 @@ fn a_route_leads_to_the_port_of_every_container_that_serves() {
 fn a_restarted_server_places_nothing_anew_once_one_host_has_told_it() {
     let mut lab = Lab::with(Some(2), &["a", "b", "c"]);
     let before = lab.place();
-    let known = lab.view.placements(&lab.services);
+    let known = lab.view.placements(&[web()].into(), &lab.services);
+    let known = known.into_iter().filter_map(|(name, row)| Some((name, row?))).collect();
     let teller = before.values().next().expect("two are placed").to_string();
 
     let mut lab = Lab::with(Some(2), &[&teller]);
@@ -197,12 +203,11 @@ fn a_peer_is_whoever_has_a_key_and_a_subnet() {
         endpoints: vec!["192.0.2.1:51820".parse().expect("an address")],
         claim: Some(claim),
     };
-    lab.host("a").mesh = Some(mesh);
-    assert!(lab.view.peers().is_empty());
+    lab.host("a", |host| host.mesh = Some(mesh));
+    assert_eq!(lab.view.peer(&name("a")), None);
     lab.view.claims.claim(&name("a"), Some(claim), Timestamp(2));
     lab.is("a", Presence::Silent);
-    let peers = lab.view.peers();
-    assert_eq!(peers.keys().map(AgentName::as_str).collect::<Vec<_>>(), ["a"]);
+    assert!(lab.view.peer(&name("a")).is_some() && lab.view.peer(&name("b")).is_none());
 }
 
 /// All that a host does for services, but for this.
@@ -214,12 +219,12 @@ fn all_but(refused: ServiceExecutor) -> BTreeSet<ServiceExecutor> {
 fn replicas_go_where_containers_may_run_and_be_reached() {
     for refused in [ServiceExecutor::Container, ServiceExecutor::Mesh] {
         let mut lab = Lab::with(Some(3), &["a", "b"]);
-        lab.host("b").executors = all_but(refused);
+        lab.host("b", |host| host.executors = all_but(refused));
         assert!(lab.place().values().all(|at| at.as_str() == "a"), "{refused:?}");
     }
     for refused in [ServiceExecutor::Dns, ServiceExecutor::Routes] {
         let mut lab = Lab::with(Some(4), &["a", "b"]);
-        lab.host("b").executors = all_but(refused);
+        lab.host("b", |host| host.executors = all_but(refused));
         let on_b = lab.place().values().filter(|at| at.as_str() == "b").count();
         assert_eq!(on_b, 2, "{refused:?} is nothing that replicas need");
     }
@@ -230,7 +235,7 @@ fn a_replica_leaves_a_host_that_refuses_it_now_unless_its_volume_is_there() {
     let mut lab = Lab::with(Some(1), &["a", "b"]);
     let at = lab.place()[&0].to_string();
     lab.says(&at, vec![deployment("0", Replica::Number(0), [10, 200, 1, 5])]);
-    lab.host(&at).executors = BTreeSet::new();
+    lab.host(&at, |host| host.executors = BTreeSet::new());
     assert_ne!(lab.place()[&0].as_str(), at);
 
     let mut stateful = service(Some(1));
@@ -238,7 +243,7 @@ fn a_replica_leaves_a_host_that_refuses_it_now_unless_its_volume_is_there() {
     stateful.container.volumes.insert(data.clone(), "/data".into());
     lab.services = Services::from([(web(), Arc::new(stateful))]);
     let kept = BTreeMap::from([(0, BTreeSet::from([data]))]);
-    lab.host(&at).volumes.insert(web(), kept);
+    lab.host(&at, |host| drop(host.volumes.insert(web(), kept)));
     assert_eq!(lab.place()[&0].as_str(), at, "data is not left behind");
 }
 
@@ -247,7 +252,7 @@ fn nobody_is_led_to_a_host_that_is_not_in_the_mesh() {
     let mut lab = Lab::with(None, &["a", "b"]);
     lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
     lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
-    lab.host("b").executors = all_but(ServiceExecutor::Mesh);
+    lab.host("b", |host| host.executors = all_but(ServiceExecutor::Mesh));
     assert_eq!(lab.addresses(), ["10.200.1.5"]);
 }
 
@@ -257,6 +262,6 @@ fn a_proxy_whose_config_refuses_routes_is_not_waited_for() {
     lab.comes("p", NodeType::Proxy);
     let routes = lab.routes();
     assert_eq!(lab.view.proxies_without(routes).count(), 1);
-    lab.host("p").executors = all_but(ServiceExecutor::Routes);
+    lab.host("p", |host| host.executors = all_but(ServiceExecutor::Routes));
     assert_eq!(lab.view.proxies_without(routes).count(), 0);
 }

@@ -1,0 +1,197 @@
+//! From what has changed to what is told: nothing else is made anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use fluke_model::directory::RouteKey;
+use fluke_model::id::{AgentName, ServiceName};
+
+use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED};
+use crate::services::host::{Presence, RESTART_GRACE, ROUTES_PATIENCE};
+use crate::services::view::routes_of;
+
+impl Book {
+    /// Makes anew what has changed, and says what that is.
+    pub fn go_through(&mut self, now: Instant) -> News {
+        let is_due = self.due.is_some_and(|due| due <= now);
+        self.settle(now);
+        for agent in self.alarms.ring(now) {
+            self.time_is_up(&agent, now);
+        }
+        let changed = std::mem::take(&mut self.changed);
+        let mut news = News { directory: changed.in_force, ..News::default() };
+        news.directory |= self.place(&changed.unplaced, now);
+        news.directory |= self.tabulate(changed.unlisted, changed.unrouted, now);
+        news.directory |= self.reach(changed.peers, now);
+        self.note_who_is_behind(is_due, now);
+        let hosts = self.view.hosts.take_changed();
+        if is_due || news.directory || !hosts.is_empty() {
+            for name in &hosts {
+                let moments = self.moments(name, now);
+                self.alarms.set(name, moments);
+            }
+            news.owns = self.own(hosts, now);
+            self.due = self.next_due(now);
+        }
+        news.services = std::mem::take(&mut self.touched);
+        news
+    }
+
+    /// From a certain time on everything is placed.
+    fn settle(&mut self, now: Instant) {
+        if self.settling.is_some_and(|until| until <= now) {
+            self.settling = None;
+            self.place_all();
+        }
+    }
+
+    /// Every numbered service may have to be placed.
+    pub(super) fn place_all(&mut self) {
+        let numbered = self.services.values().filter(|service| service.replicas.is_some());
+        self.changed.unplaced.extend(numbered.map(|service| service.name.clone()));
+    }
+
+    /// A host has been away for too long, or long enough.
+    fn time_is_up(&mut self, agent: &AgentName, now: Instant) {
+        self.stir(agent);
+        let Some(host) = self.view.hosts.get(agent) else { return };
+        let is_lost = host.presence.away_since().is_some_and(|since| since + REMEMBERED <= now);
+        if !is_lost {
+            return;
+        }
+        // Forgotten, but for the volumes that are on it.
+        if self.view.hosts.change(agent, |host| host.mesh.take().is_some()) == Some(true) {
+            self.changed.peers.insert(agent.clone());
+            self.view.claims.give_up(agent);
+        }
+        if self.view.hosts.get(agent).is_some_and(|host| host.volumes.is_empty()) {
+            self.view.hosts.remove(agent);
+        }
+    }
+
+    fn place(&mut self, unplaced: &BTreeSet<ServiceName>, now: Instant) -> bool {
+        for name in unplaced {
+            let Some(service) = self.services.get(name).filter(|it| it.replicas.is_some()) else {
+                self.restless.remove(name);
+                continue;
+            };
+            let (placement, is_at_rest) = match self.settling {
+                None => self.view.place(service, now),
+                Some(_) => self.view.keep(service, now),
+            };
+            match is_at_rest {
+                true => drop(self.restless.remove(name)),
+                false => drop(self.restless.insert(name.clone())),
+            }
+            self.view.give(name, &placement);
+        }
+        let moved = self.directory.placements.turn(self.view.placements(unplaced, &self.services));
+        let has_changed = !moved.is_empty();
+        self.touched.extend(moved);
+        has_changed
+    }
+
+    fn tabulate(
+        &mut self,
+        unlisted: BTreeSet<ServiceName>,
+        unrouted: BTreeSet<RouteKey>,
+        now: Instant,
+    ) -> bool {
+        let mut names = BTreeMap::new();
+        let mut routes: BTreeMap<_, _> = unrouted.into_iter().map(|key| (key, None)).collect();
+        for name in unlisted {
+            // A service of the commit that nothing serves has a name all the same.
+            let row = self.services.get(&name).map(|service| {
+                let serving = self.view.serving(&name, &self.services, now);
+                let rows = routes_of(service, &serving).map(|(key, route)| (key, Some(route)));
+                routes.extend(rows);
+                serving
+            });
+            names.insert(name, row);
+        }
+        let names = self.directory.names.turn(names);
+        let routes = self.directory.routes.turn(routes);
+        let has_changed = !names.is_empty() || !routes.is_empty();
+        self.touched.extend(names);
+        has_changed
+    }
+
+    /// Says how those are reached that are reached otherwise. While many come, it is said less often
+    /// the more there are to hear it: what that costs stays the same.
+    fn reach(&mut self, hosts: BTreeSet<AgentName>, now: Instant) -> bool {
+        if hosts.is_empty() || self.peers_from.is_some_and(|from| from > now) {
+            self.changed.peers = hosts;
+            return false;
+        }
+        let rows = hosts.into_iter().map(|name| {
+            let peer = self.view.peer(&name);
+            (name, peer)
+        });
+        let has_changed = !self.directory.peers.turn(rows.collect()).is_empty();
+        let count = self.directory.peers.table().rows().len() / PEERS_PER_MS;
+        self.peers_from = Some(now + Duration::from_millis(count as u64));
+        has_changed
+    }
+
+    /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
+    /// it should lead to looks otherwise.
+    fn note_who_is_behind(&mut self, is_due: bool, now: Instant) {
+        let routes = self.directory.routes.hash();
+        self.view.note_who_is_behind(routes, now);
+        let mut behind = self.view.proxies_without(routes);
+        if is_due && behind.any(|(_, proxy)| !proxy.is_waited_for(now)) {
+            let led_to = self.directory.routes.table().rows().keys();
+            self.touched.extend(led_to.map(|key| key.service.clone()));
+        }
+    }
+
+    /// What each agent that is here is told, of those for whom that may be something new.
+    fn own(&mut self, changed: BTreeSet<AgentName>, now: Instant) -> Vec<(AgentName, Own)> {
+        let leavers = self.view.leavers(&self.services, now);
+        self.editions.issue(self.directory.routes.hash(), leavers);
+        let released = self.view.released(&self.editions, now);
+        let released_to = released.keys().cloned().collect();
+        let before = std::mem::replace(&mut self.released_to, released_to);
+        let mut news = Vec::new();
+        for name in changed.into_iter().chain(before).chain(self.released_to.iter().cloned()) {
+            let (Some(host), true) =
+                (self.view.hosts.get(&name), self.sessions.contains_key(&name))
+            else {
+                continue;
+            };
+            let is_arriving = matches!(host.presence, Presence::Arriving(_));
+            let is_known = !is_arriving || !host.given.is_empty();
+            let own = Own {
+                placed: is_known.then(|| host.given.clone()),
+                released: released.get(&name).cloned().unwrap_or_default(),
+                subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(&name)),
+            };
+            if self.owns.get(&name) != Some(&own) {
+                self.owns.insert(name.clone(), own.clone());
+                news.push((name, own));
+            }
+        }
+        news
+    }
+
+    /// When a host will have been away for too long, or long enough.
+    fn moments(&self, name: &AgentName, now: Instant) -> BTreeSet<Instant> {
+        let Some(host) = self.view.hosts.get(name) else { return BTreeSet::new() };
+        let Some(since) = host.presence.away_since() else { return BTreeSet::new() };
+        let patience = |name: &ServiceName| Some(self.services.get(name)?.reschedule_after);
+        let moved = host.given.keys().filter_map(patience);
+        let dropped = matches!(host.presence, Presence::Restarting(_)).then_some(RESTART_GRACE);
+        let all = moved.chain(dropped).chain([REMEMBERED]).map(|patience| since + patience);
+        all.filter(|at| *at > now).collect()
+    }
+
+    /// The next moment at which something changes by itself.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let given_up = self.view.hosts.proxies().filter_map(|(_, host)| host.behind);
+        let given_up = given_up.map(|since| since + ROUTES_PATIENCE).filter(|at| *at > now);
+        let numbered = || self.services.values().any(|service| service.replicas.is_some());
+        let settled = self.settling.filter(|until| *until > now && numbered());
+        let reached = self.peers_from.filter(|_| !self.changed.peers.is_empty());
+        self.alarms.first().into_iter().chain(settled).chain(reached).chain(given_up).min()
+    }
+}

@@ -1,0 +1,354 @@
+//! What the book keeps step by step is what comes of looking at everything, after any words.
+
+use std::net::SocketAddrV4;
+
+use fluke_model::bounds::MAX_PLACES;
+use fluke_model::id::VolumeName;
+use fluke_model::label::Selector;
+use fluke_model::placement::{Placement, keep, place};
+use fluke_model::service::ServiceExecutor;
+use fluke_model::volume::Volume;
+
+use super::*;
+use crate::services::editions::Leaver;
+use crate::services::view::placed_by;
+
+/// Who serves in which place, by service.
+type Served<'a> = BTreeMap<&'a ServiceName, BTreeSet<Replica>>;
+
+fn served(view: &View, now: Instant) -> Served<'_> {
+    let mut served = Served::new();
+    for host in view.hosts.values().filter(|host| host.presence.is_reachable(now)) {
+        for it in host.deployments.values().filter(|it| it.serves && it.phase != Phase::Retiring) {
+            served.entry(&it.service).or_default().insert(it.replica);
+        }
+    }
+    served
+}
+
+fn is_replaced(
+    it: &DeploymentReport,
+    host: &HostView,
+    services: &Services,
+    served: &Served<'_>,
+) -> bool {
+    let Some(service) = services.get(&it.service) else { return true };
+    let serves = served.get(&it.service);
+    match (it.replica, service.replicas) {
+        (Replica::Own, None) => !it.serves || !host.is_matched_by(service),
+        (Replica::Number(number), Some(count)) if number >= count => true,
+        (Replica::Number(_), Some(_)) => serves.is_some_and(|serves| serves.contains(&it.replica)),
+        (Replica::Own, Some(_)) | (Replica::Number(_), None) => serves.is_some(),
+    }
+}
+
+fn names(
+    view: &View,
+    services: &Services,
+    now: Instant,
+) -> BTreeMap<ServiceName, BTreeSet<Ipv4Addr>> {
+    let served = served(view, now);
+    let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
+    for host in view.hosts.values().filter(|host| host.does(ServiceExecutor::Mesh)) {
+        for it in host.deployments.values().filter(|it| it.serves) {
+            if it.phase == Phase::Retiring && is_replaced(it, host, services, &served) {
+                continue;
+            }
+            let (sure, doubtful) = serving.entry(&it.service).or_default();
+            let is_sure = host.presence.is_reachable(now);
+            let addresses = if is_sure { sure } else { doubtful };
+            addresses.extend(it.address);
+        }
+    }
+    let row = |name: &ServiceName| {
+        let (sure, doubtful) = serving.get(name).cloned().unwrap_or_default();
+        (name.clone(), if sure.is_empty() { doubtful } else { sure })
+    };
+    services.keys().map(row).collect()
+}
+
+fn routes(
+    names: &BTreeMap<ServiceName, BTreeSet<Ipv4Addr>>,
+    services: &Services,
+) -> BTreeMap<RouteKey, Route> {
+    let mut routes = BTreeMap::new();
+    for service in services.values() {
+        for port in service.ports.iter().filter(|port| port.traffic.is_public()) {
+            let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
+            let upstreams = names[&service.name].iter();
+            let upstreams = upstreams.map(|it| SocketAddrV4::new(*it, port.container)).collect();
+            routes.insert(key, Route { traffic: port.traffic.clone(), upstreams });
+        }
+    }
+    routes
+}
+
+fn placements(view: &View, services: &Services) -> BTreeMap<ServiceName, Whereabouts> {
+    let mut table: BTreeMap<ServiceName, Whereabouts> = BTreeMap::new();
+    let mut places: BTreeMap<&ServiceName, usize> = BTreeMap::new();
+    let mut others = 0;
+    for (name, host) in view.hosts.iter() {
+        for (service, numbers) in &host.given {
+            let row = table.entry(service.clone()).or_default();
+            row.replicas.extend(numbers.iter().map(|number| (*number, name.clone())));
+        }
+        for (service, kept) in &host.volumes {
+            let told = match services.contains_key(service) {
+                true => places.entry(service).or_default(),
+                false => &mut others,
+            };
+            for (number, names) in kept.iter().take(MAX_PLACES.saturating_sub(*told)) {
+                *told += 1;
+                let row = table.entry(service.clone()).or_default();
+                row.volumes.entry(*number).or_default().insert(name.clone(), names.clone());
+            }
+        }
+    }
+    table
+}
+
+fn peers(view: &View) -> BTreeMap<AgentName, Peer> {
+    let peer = |name: &AgentName| Some((name.clone(), view.peer(name)?));
+    view.hosts.keys().filter_map(peer).collect()
+}
+
+fn leavers(view: &View, services: &Services, now: Instant) -> BTreeSet<Leaver> {
+    let served = served(view, now);
+    let of_host = |(name, host): (&AgentName, &HostView)| {
+        let retiring = host.deployments.values().filter(|it| it.phase == Phase::Retiring);
+        let gone = retiring.filter(|it| is_replaced(it, host, services, &served));
+        gone.map(|it| (name.clone(), it.id)).collect::<Vec<_>>()
+    };
+    view.hosts.iter().flat_map(of_host).collect()
+}
+
+fn released(book: &Book, now: Instant) -> BTreeMap<AgentName, BTreeSet<DeploymentId>> {
+    let is_waited_for = |host: &&HostView| host.is_a_proxy() && host.is_waited_for(now);
+    let proxies = book.view.hosts.values().filter(is_waited_for);
+    let loaded = proxies.map(|proxy| book.editions.number(proxy.routes()?));
+    let Some(loaded) = loaded.collect::<Option<Vec<u64>>>() else { return BTreeMap::new() };
+    let oldest = loaded.into_iter().min().unwrap_or(u64::MAX);
+    let mut released: BTreeMap<AgentName, BTreeSet<DeploymentId>> = BTreeMap::new();
+    for (name, id) in book.editions.gone_by(oldest) {
+        released.entry(name.clone()).or_default().insert(*id);
+    }
+    released
+}
+
+/// Where the replicas of a service are, by what hosts were given.
+fn given(view: &View, service: &ServiceName) -> Placement {
+    let given = view.hosts.iter().flat_map(|(name, host)| {
+        let numbers = host.given.get(service).into_iter().flatten();
+        numbers.map(|number| (*number, name.clone()))
+    });
+    given.collect()
+}
+
+fn is_as_made_anew(lab: &Lab) {
+    let (now, Book { view, services, directory, .. }) = (lab.now, &lab.book);
+    view.hosts.are_found();
+    let names = names(view, services, now);
+    assert_eq!(directory.names.table().rows(), &names);
+    assert_eq!(directory.routes.table().rows(), &routes(&names, services));
+    assert_eq!(directory.placements.table().rows(), &placements(view, services));
+    assert_eq!(directory.peers.table().rows(), &peers(view));
+    for service in services.values().filter(|service| service.replicas.is_some()) {
+        let how = if lab.book.settling.is_none() { place } else { keep };
+        let anew = placed_by(how, view.hosts.iter(), service, now);
+        assert_eq!(given(view, &service.name), anew, "{}", service.name);
+    }
+    let leavers = leavers(view, services, now);
+    assert_eq!(lab.book.editions.gone_by(u64::MAX).cloned().collect::<BTreeSet<_>>(), leavers);
+    let released = released(&lab.book, now);
+    for name in lab.book.sessions.keys() {
+        // One that says nothing for a week is forgotten, whoever is connected.
+        let Some(host) = view.hosts.get(name) else { continue };
+        let is_arriving = matches!(host.presence, Presence::Arriving(_));
+        let own = Own {
+            placed: (!is_arriving || !host.given.is_empty()).then(|| host.given.clone()),
+            released: released.get(name).cloned().unwrap_or_default(),
+            subnet: host.mesh.as_ref().and_then(|_| view.claims.of(name)),
+        };
+        assert_eq!(lab.book.owns.get(name), Some(&own), "{name}");
+    }
+}
+
+/// One of two services: a plain one, and one with a volume that is for some hosts only.
+fn one_of(is_plain: bool, replicas: Option<u32>) -> Service {
+    let mut service = service(replicas);
+    if !is_plain {
+        service.name = db();
+        service.selector = Selector { match_labels: labels(true).0, ..Selector::default() };
+        service.container.volumes.insert(data(), "/data".into());
+    }
+    service
+}
+
+fn db() -> ServiceName {
+    ServiceName::new("db").expect("a name")
+}
+
+fn data() -> VolumeName {
+    VolumeName::new("data").expect("a name")
+}
+
+fn labels(matches: bool) -> Labels {
+    let role = Labels::parse_pair(if matches { "role=db" } else { "role=spare" });
+    Labels([role.expect("a label")].into())
+}
+
+#[derive(Debug, Clone)]
+struct Runs {
+    is_plain: bool,
+    number: Option<u32>,
+    serves: bool,
+    retires: bool,
+}
+
+impl Runs {
+    fn report(&self, host: usize) -> DeploymentReport {
+        let Self { is_plain, number, serves, retires } = *self;
+        let replica = number.map_or(Replica::Own, Replica::Number);
+        let address = [10, 200, host as u8, number.map_or(9, |number| number as u8)];
+        let it = deployment(&format!("{host} {is_plain} {number:?} {retires}"), replica, address);
+        let phase = if retires { Phase::Retiring } else { Phase::Running };
+        let service = if is_plain { web() } else { db() };
+        DeploymentReport { serves, phase, service, ..it }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Happens {
+    Comes { host: usize, matches: bool, is_proxy: bool },
+    Reports { host: usize, whole: bool, runs: Vec<Runs>, volumes: Option<BTreeSet<u32>> },
+    Loads { host: usize, is_right: bool },
+    IsReached { host: usize, subnet: u16, since: u64 },
+    Knows { host: usize, is_plain: bool, replicas: BTreeMap<u32, usize>, volumes: BTreeSet<usize> },
+    Befalls { host: usize, word: Word },
+    Wants { plain: Option<Option<u32>>, stateful: Option<Option<u32>> },
+    Time(u64),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let runs = (any::<bool>(), prop::option::weighted(0.7, 0..3u32), any::<bool>(), any::<bool>())
+        .prop_map(|(is_plain, number, serves, retires)| Runs { is_plain, number, serves, retires });
+    let runs = prop::collection::vec(runs, 0..4);
+    let host = || 0..HOSTS.len();
+    let volumes = prop::option::of(prop::collection::btree_set(0..3u32, 0..3));
+    let word = prop_oneof![
+        Just(Word::Silent),
+        Just(Word::Answers),
+        Just(Word::Left),
+        Just(Word::Departs),
+        Just(Word::Forgotten),
+    ];
+    let knows = (
+        host(),
+        any::<bool>(),
+        prop::collection::btree_map(0..3u32, host(), 0..3),
+        prop::collection::btree_set(host(), 0..2),
+    );
+    let wanted = || prop::option::weighted(0.8, prop::option::weighted(0.8, 0..4u32));
+    prop_oneof![
+        4 => (host(), any::<bool>(), prop::bool::weighted(0.3))
+            .prop_map(|(host, matches, is_proxy)| Happens::Comes { host, matches, is_proxy }),
+        6 => (host(), any::<bool>(), runs, volumes).prop_map(|(host, whole, runs, volumes)| {
+            Happens::Reports { host, whole, runs, volumes }
+        }),
+        2 => (host(), any::<bool>()).prop_map(|(host, is_right)| Happens::Loads { host, is_right }),
+        2 => (host(), 1..4u16, 0..3u64)
+            .prop_map(|(host, subnet, since)| Happens::IsReached { host, subnet, since }),
+        1 => knows.prop_map(|(host, is_plain, replicas, volumes)| {
+            Happens::Knows { host, is_plain, replicas, volumes }
+        }),
+        4 => (host(), word).prop_map(|(host, word)| Happens::Befalls { host, word }),
+        2 => (wanted(), wanted()).prop_map(|(plain, stateful)| Happens::Wants { plain, stateful }),
+        2 => prop_oneof![0..400u64, Just(8 * 24 * 3600)].prop_map(Happens::Time),
+    ]
+}
+
+impl Lab {
+    fn takes(&mut self, what: Happens) {
+        match what {
+            Happens::Comes { host, matches, is_proxy } => {
+                self.sessions += 1;
+                let now = Now { instant: self.now, wall: Timestamp(1) };
+                let node_type = if is_proxy { NodeType::Proxy } else { NodeType::Worker };
+                let came = came(labels(matches), node_type);
+                self.book.hear(&name(HOSTS[host]), SessionId(self.sessions), came, now);
+                self.turn();
+            }
+            Happens::Reports { host, whole, runs, volumes } => {
+                let deployments: Vec<_> = runs.iter().map(|runs| runs.report(host)).collect();
+                let gone = match whole {
+                    true => Vec::new(),
+                    false => vec![Runs { serves: true, ..runs_first(&runs) }.report(host).id],
+                };
+                let volumes = volumes.map(|numbers| {
+                    let volume = |number| Volume {
+                        service: db(),
+                        replica: Replica::Number(number),
+                        name: data(),
+                    };
+                    numbers.into_iter().map(volume).collect()
+                });
+                let report = ServicesReport { whole, deployments, gone, volumes };
+                self.says(HOSTS[host], Word::Services(report));
+            }
+            Happens::Loads { host, is_right: true } => self.loads(HOSTS[host]),
+            Happens::Loads { host, is_right: false } => {
+                let section = || SectionReport { hash: Hash256::of(b"other"), problem: None };
+                let routes = Some(section());
+                let report = NetworkReport { names: section(), routes, mesh: section() };
+                self.says(HOSTS[host], Word::Network(report));
+            }
+            Happens::IsReached { host, subnet, since } => {
+                let subnet = Subnet::new(subnet).expect("in range");
+                let claim = Some(Claim { subnet, since: Timestamp(since) });
+                let public_key = PublicKey([host as u8; 32]);
+                let report = MeshReport { public_key, endpoints: Vec::new(), claim };
+                self.says(HOSTS[host], Word::Mesh(report));
+            }
+            Happens::Knows { host, is_plain, replicas, volumes } => {
+                let at = |host: usize| name(HOSTS[host]);
+                let replicas = replicas.into_iter().map(|(number, host)| (number, at(host)));
+                let volumes = volumes.into_iter().map(|host| (at(host), [data()].into()));
+                let row = Whereabouts {
+                    replicas: replicas.collect(),
+                    volumes: [(1, volumes.collect())].into(),
+                };
+                let service = if is_plain { web() } else { db() };
+                self.says(HOSTS[host], Word::Placements(Table::from(vec![(service, row)])));
+            }
+            Happens::Befalls { host, word } => drop(self.says(HOSTS[host], word)),
+            Happens::Wants { plain, stateful } => {
+                let wanted = plain.map(|replicas| one_of(true, replicas));
+                let wanted =
+                    wanted.into_iter().chain(stateful.map(|replicas| one_of(false, replicas)));
+                let services = wanted.map(|service| (service.name.clone(), Arc::new(service)));
+                self.book.want(&services.collect());
+                self.turn();
+            }
+            Happens::Time(seconds) => self.passes(Duration::from_secs(seconds)),
+        }
+    }
+}
+
+/// Something that may be gone.
+fn runs_first(runs: &[Runs]) -> Runs {
+    let other = Runs { is_plain: true, number: Some(0), serves: true, retires: false };
+    runs.first().cloned().map_or(other, |first| Runs { retires: !first.retires, ..first })
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_forgotten_that_follows_from_a_word(
+        all in prop::collection::vec(happens(), 0..40)
+    ) {
+        let mut lab = Lab::new(Some(2));
+        for what in all {
+            lab.takes(what);
+            is_as_made_anew(&lab);
+        }
+    }
+}
