@@ -24,6 +24,11 @@ use crate::source::Desired;
 
 /// Changes that come within so long of each other are told together, unless one cannot wait.
 const TOGETHER: Duration = Duration::from_millis(50);
+/// While many have something to say, what is told to all is told again after so long for each of
+/// them: what that costs does not grow with how many they are. A thousand hosts are told of what is
+/// gone fifty times a second, and of what is new ten times.
+const OF_WHAT_IS_GONE: Duration = Duration::from_micros(20);
+const OF_WHAT_IS_NEW: Duration = Duration::from_micros(100);
 /// How many words may wait; whoever has more to say waits as well.
 const QUEUE: usize = 1024;
 
@@ -75,7 +80,7 @@ impl Desk {
             directory,
             changes,
             clock,
-            told: None,
+            told: Told::default(),
             urgency: Urgency::None,
         };
         tokio::spawn(clerk.run(git, heard));
@@ -152,10 +157,35 @@ struct Clerk {
     directory: watch::Sender<Arc<Directory>>,
     changes: Changes,
     clock: Clock,
-    /// When something was last published.
-    told: Option<Instant>,
+    told: Told,
     /// Of what was heard since.
     urgency: Urgency,
+}
+
+/// When something was last published.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    /// Whatever it was.
+    anything: Option<Instant>,
+    /// What all are told alike.
+    to_all: Option<Instant>,
+}
+
+impl Told {
+    /// When to tell so many hosts what was heard: what is urgent at once, the rest together with what
+    /// comes next, and neither too often.
+    fn next(self, urgency: Urgency, hosts: usize, now: Instant) -> Option<Instant> {
+        let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+        let not_before = |pause: Duration| self.to_all.map_or(now, |told| told + pause * hosts);
+        match urgency {
+            Urgency::None => None,
+            Urgency::Soon => {
+                let together = self.anything.map_or(now, |told| told + TOGETHER);
+                Some(together.max(not_before(OF_WHAT_IS_NEW)))
+            }
+            Urgency::Now => Some(now.max(not_before(OF_WHAT_IS_GONE))),
+        }
+    }
 }
 
 impl Clerk {
@@ -197,14 +227,9 @@ impl Clerk {
         }
     }
 
-    /// When to publish: what is urgent at once, the rest not too often, and what comes with time
-    /// in its time.
+    /// When to publish what was heard, or what comes with time.
     fn due(&self, now: Instant) -> Option<Instant> {
-        let heard = match self.urgency {
-            Urgency::None => None,
-            Urgency::Soon => Some(self.told.map_or(now, |told| told + TOGETHER)),
-            Urgency::Now => Some(now),
-        };
+        let heard = self.told.next(self.urgency, self.lots.len(), now);
         heard.into_iter().chain(self.book().due()).min()
     }
 
@@ -242,13 +267,14 @@ impl Clerk {
         let news = book.go_through(now);
         let directory = news.directory.then(|| Arc::new(book.directory().clone()));
         drop(book);
-        (self.told, self.urgency) = (Some(now), Urgency::None);
+        (self.told.anything, self.urgency) = (Some(now), Urgency::None);
         for (agent, own) in news.owns {
             if let Some((_, lot)) = self.lots.get(&agent) {
                 lot.send_replace(Lot { desired: desired.clone(), own });
             }
         }
         if let Some(directory) = directory {
+            self.told.to_all = Some(now);
             self.directory.send_replace(directory);
         }
         for service in news.services {
@@ -263,5 +289,31 @@ impl Clerk {
     fn book_mut(&self) -> RwLockWriteGuard<'_, Book> {
         // Tables are made anew as a whole; one that was left half done is made again.
         self.book.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_urgent_is_told_at_once_and_while_much_is_so_less_often_the_more_there_are() {
+        let now = Instant::now();
+        let ago = |ms| Some(now - Duration::from_millis(ms));
+        for (to_all, hosts, urgency, waits) in [
+            (None, 10_000, Urgency::Now, 0),
+            (ago(1000), 10_000, Urgency::Now, 0),
+            (ago(0), 1, Urgency::Now, 0),
+            (ago(0), 1000, Urgency::Now, 20),
+            (ago(50), 10_000, Urgency::Now, 150),
+            (ago(0), 10, Urgency::Soon, 50),
+            (ago(20), 10, Urgency::Soon, 30),
+            (ago(100), 10_000, Urgency::Soon, 900),
+        ] {
+            let due = Told { anything: to_all, to_all }.next(urgency, hosts, now);
+            let due = due.map(|due| due.saturating_duration_since(now).as_millis());
+            assert_eq!(due, Some(waits), "{hosts} hosts, {urgency:?}, {to_all:?}");
+        }
+        assert_eq!(Told::default().next(Urgency::None, 1, now), None);
     }
 }
