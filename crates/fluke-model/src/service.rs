@@ -288,12 +288,7 @@ impl DeploymentId {
         replica: Replica,
         host: &AgentName,
     ) -> Self {
-        let place = match replica {
-            Replica::Own => serde_json::json!({ "host": host }),
-            Replica::Number(number) => serde_json::json!({ "number": number }),
-        };
-        let content = serde_json::json!([service, container, place]);
-        Self(Hash256::of(content.to_string().as_bytes()))
+        DeploymentIds::of(service, container).each(replica, host)
     }
 
     /// The first characters, enough for people and for names of containers.
@@ -313,6 +308,30 @@ impl fmt::Display for DeploymentId {
 impl fmt::Debug for DeploymentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.short())
+    }
+}
+
+/// The identities of all replicas of one specification, which is written down once for all of them.
+#[derive(Debug, Clone)]
+pub struct DeploymentIds {
+    specification: String,
+}
+
+impl DeploymentIds {
+    /// Of `container`, as this service.
+    pub fn of(service: &ServiceName, container: &ContainerSpec) -> Self {
+        let (service, container) = (serde_json::json!(service), serde_json::json!(container));
+        Self { specification: format!("{service},{container}") }
+    }
+
+    /// Of one replica; a host's own one is another on every host.
+    pub fn each(&self, replica: Replica, host: &AgentName) -> DeploymentId {
+        let place = match replica {
+            Replica::Own => serde_json::json!({ "host": host }),
+            Replica::Number(number) => serde_json::json!({ "number": number }),
+        };
+        let content = format!("[{},{place}]", self.specification);
+        DeploymentId(Hash256::of(content.as_bytes()))
     }
 }
 

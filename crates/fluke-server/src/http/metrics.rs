@@ -104,14 +104,19 @@ fn agents(app: &App, page: &mut Page) {
 fn services(app: &App, page: &mut Page) {
     let now = tokio::time::Instant::now().into_std();
     let looking = Looking { default_policy: app.default_policy, now, idle: &|_| Vec::new() };
-    let services = listing::services(&app.desk.book(), looking);
+    let book = app.desk.book();
+    let services = listing::services(&book, looking);
+    // Of each no more is kept than is counted.
+    let counted = services.map(|(_, view)| view()).map(|service| (service.status, service.counts));
+    let services: Vec<(Status, ReplicaCounts)> = counted.collect();
+    drop(book);
     page.gauge("fluke_services", "Services of the commit in force, by status.");
     for status in Status::ALL {
-        let count = services.iter().filter(|service| service.status == status).count();
+        let count = services.iter().filter(|(of, _)| *of == status).count();
         page.labelled(&[("status", status.as_str())], count as u64);
     }
     let sum = |count: fn(&ReplicaCounts) -> u32| -> u64 {
-        services.iter().map(|service| u64::from(count(&service.counts))).sum()
+        services.iter().map(|(_, counts)| u64::from(count(counts))).sum()
     };
     page.gauge("fluke_replicas", "Replicas of all services, by what is counted.");
     page.labelled(&[("count", "wanted")], sum(|counts| counts.wanted));

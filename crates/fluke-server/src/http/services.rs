@@ -3,6 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use fluke_model::api::Services;
+use fluke_model::id::ServiceName;
+use fluke_model::label::Selector;
 use http::{StatusCode, Uri};
 
 use super::api::{Named, apart, in_force};
@@ -15,13 +17,15 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, P
     let filter = query::services(&uri)?;
     in_force(&app)?;
     apart(app, move |app| {
-        let all = listing::services(&app.desk.book(), looking(app, &|it| app.registry.idle(it)));
-        let is_wanted = |service: &fluke_model::api::ServiceView| {
-            filter.after.as_ref().is_none_or(|after| service.name > *after)
-                && filter.name.as_ref().is_none_or(|part| service.name.as_str().contains(&**part))
-                && filter.status.is_none_or(|status| service.status == status)
+        let (book, idle) = (app.desk.book(), |it: &Selector| app.registry.idle(it));
+        let is_wanted = |name: &ServiceName| {
+            filter.after.as_ref().is_none_or(|after| name > after)
+                && filter.name.as_ref().is_none_or(|part| name.as_str().contains(&**part))
         };
-        let wanted = all.into_iter().filter(is_wanted);
+        let all = listing::services(&book, looking(app, &idle));
+        let wanted = all.filter(|(name, _)| is_wanted(name)).map(|(_, view)| view());
+        let wanted =
+            wanted.filter(|service| filter.status.is_none_or(|status| service.status == status));
         let (services, next) = page(wanted, filter.limit, |service| service.name.clone());
         Ok(json(StatusCode::OK, &Services { services, next }))
     })

@@ -3,6 +3,7 @@
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
@@ -11,7 +12,8 @@ use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    DeploymentId, DeploymentReport, Health, Phase, Port, Replica, Service, ServiceExecutor, Traffic,
+    DeploymentId, DeploymentIds, DeploymentReport, Health, Phase, Port, Replica, Service,
+    ServiceExecutor, Traffic,
 };
 use fluke_model::status::Status;
 
@@ -25,10 +27,6 @@ const FEW_PROXIES: usize = 8;
 
 /// Why nothing leads to what runs.
 const NOT_IN_MESH: &str = "nothing leads to it: its host's own config refuses `mesh`";
-
-/// What runs of each service, and where.
-type Running<'a> =
-    BTreeMap<&'a ServiceName, Vec<(&'a AgentName, &'a HostView, &'a DeploymentReport)>>;
 
 /// The connected agents that a selector matches and that run no containers.
 pub type Idle<'a> = dyn Fn(&Selector) -> Vec<AgentName> + 'a;
@@ -46,32 +44,30 @@ pub struct Looking<'a> {
 
 /// One service of the commit in force.
 pub fn service(book: &Book, name: &str, looking: Looking<'_>) -> Option<ServiceView> {
-    let service = book.services().get(name)?;
-    Some(view(book, service, &running(book, |it| it == name), looking))
+    Some(view(book, book.services().get(name)?, looking))
 }
 
-/// All of them, in order.
-pub fn services(book: &Book, looking: Looking<'_>) -> Vec<ServiceView> {
-    let running = running(book, |_| true);
-    book.services().values().map(|service| view(book, service, &running, looking)).collect()
+/// All of them, in order; each is looked at when it is asked for.
+pub fn services<'a>(
+    book: &'a Book,
+    looking: Looking<'a>,
+) -> impl Iterator<Item = (&'a ServiceName, impl FnOnce() -> ServiceView)> {
+    let each = move |service: &'a Arc<Service>| move || view(book, service, looking);
+    book.services().iter().map(move |(name, service)| (name, each(service)))
 }
 
-fn running(book: &Book, is_wanted: impl Fn(&str) -> bool) -> Running<'_> {
-    let mut running = Running::new();
-    for (name, host) in book.view().hosts.iter() {
-        for it in host.deployments.values().filter(|it| is_wanted(it.service.as_str())) {
-            running.entry(&it.service).or_default().push((name, host, it));
-        }
-    }
-    running
+/// What runs of a service, and where.
+fn running<'a>(
+    book: &'a Book,
+    service: &'a ServiceName,
+) -> impl Iterator<Item = (&'a AgentName, &'a HostView, &'a DeploymentReport)> {
+    book.view().hosts.of(service).flat_map(move |(name, host)| {
+        let its = host.deployments.values().filter(move |it| it.service == *service);
+        its.map(move |it| (name, host, it))
+    })
 }
 
-fn view(
-    book: &Book,
-    service: &Service,
-    running: &Running<'_>,
-    looking: Looking<'_>,
-) -> ServiceView {
+fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
     let Looking { default_policy, now, idle } = looking;
     let wanted = wanted(book, service);
     let owners = owners(book.view(), service);
@@ -85,7 +81,7 @@ fn view(
             with_remark(seen, service, *replica, &owners)
         })
         .collect();
-    let all = running.get(&service.name).into_iter().flatten();
+    let all = running(book, &service.name);
     let others = all.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
     let others = others.map(|(agent, host, it)| deployment(agent, host, it, now));
     deployments.extend(others.map(|seen| leaving(seen, book, now)));
@@ -118,23 +114,24 @@ fn wanted<'a>(
     book: &'a Book,
     service: &Service,
 ) -> BTreeMap<(DeploymentId, &'a AgentName), (Replica, &'a HostView)> {
+    let ids = DeploymentIds::of(&service.name, &service.container);
     let mut wanted = BTreeMap::new();
-    for (name, host) in book.view().hosts.iter() {
-        let replicas: Vec<Replica> = match service.replicas {
-            None => {
-                let labels = host.labels.as_ref();
-                let matches = labels.is_some_and(|labels| service.selector.matches(labels));
-                matches.then_some(Replica::Own).into_iter().collect()
-            }
-            // One that belongs to a host which does not match waits.
-            Some(_) => {
-                let given = host.given.get(&service.name).filter(|_| host.is_matched_by(service));
-                given.into_iter().flatten().copied().map(Replica::Number).collect()
-            }
+    let mut want = |replica: Replica, name: &'a AgentName, host: &'a HostView| {
+        wanted.insert((ids.each(replica, name), name), (replica, host));
+    };
+    if service.replicas.is_none() {
+        let matches = |host: &HostView| {
+            host.labels.as_ref().is_some_and(|labels| service.selector.matches(labels))
         };
-        for replica in replicas {
-            let id = DeploymentId::of(&service.name, &service.container, replica, name);
-            wanted.insert((id, name), (replica, host));
+        let matching = book.view().hosts.iter().filter(|(_, host)| matches(host));
+        matching.for_each(|(name, host)| want(Replica::Own, name, host));
+        return wanted;
+    }
+    for (name, host) in book.view().hosts.of(&service.name) {
+        // One that belongs to a host which does not match waits.
+        let given = host.given.get(&service.name).filter(|_| host.is_matched_by(service));
+        for number in given.into_iter().flatten() {
+            want(Replica::Number(*number), name, host);
         }
     }
     wanted
@@ -303,7 +300,8 @@ fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<Ro
     let has_loaded = |host: &&HostView| host.routes() == Some(routes.hash());
     let behind = book.view().proxies_without(routes.hash());
     let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now));
-    let proxies = || book.view().hosts.values().filter(|host| host.is_a_proxy());
+    let proxies =
+        || book.view().hosts.proxies().map(|(_, host)| host).filter(|host| host.is_a_proxy());
     Some(RouteView {
         port: port.name.clone(),
         protocol: route.traffic.protocol().to_string(),

@@ -19,7 +19,7 @@ pub(super) type Owners<'a> = BTreeMap<u32, BTreeMap<&'a AgentName, Vec<&'a Volum
 /// Of the volumes that the service asks for.
 pub(super) fn owners<'a>(view: &'a View, service: &'a Service) -> Owners<'a> {
     let mut owners = Owners::new();
-    for (name, host) in view.hosts.iter() {
+    for (name, host) in view.hosts.of(&service.name) {
         for (number, volumes) in host.volumes_of(service) {
             owners.entry(number).or_default().insert(name, volumes.collect());
         }
@@ -88,7 +88,7 @@ fn kept_from_their_volumes<'a>(
     view: &'a View,
     service: &Service,
 ) -> BTreeMap<u32, (&'a AgentName, &'a HostView)> {
-    let strangers = view.hosts.iter().filter(|(_, host)| !host.is_matched_by(service));
+    let strangers = view.hosts.of(&service.name).filter(|(_, host)| !host.is_matched_by(service));
     let given = strangers.flat_map(|(name, host)| {
         let numbers = host.given.get(&service.name).into_iter().flatten();
         numbers.map(move |number| (*number, (name, host)))
