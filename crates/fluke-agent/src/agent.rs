@@ -13,7 +13,7 @@ use std::time::Duration;
 use fluke_model::id::{AgentName, Hash256, InstructionId, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, RecordId, Scope, Subject, ToAgent, ToServer,
+    Checked, Fact, Hello, Holdings, NodeType, RecordId, Scope, Subject, ToAgent, ToServer,
 };
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Output, Verdict};
@@ -237,6 +237,8 @@ struct Agent<W: World, S> {
     telling_lost: u64,
     reported: Reported,
     snapshot: watch::Sender<Option<Hash256>>,
+    /// The tables that the lane holds, for whoever connects.
+    tables: watch::Sender<Holdings>,
 
     offline: Offline,
     /// The snapshot whose steps are watched.
@@ -318,6 +320,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             snapshot: None,
             instance: store.instance(),
             previous: None,
+            tables: Holdings::default(),
         };
         let mut agent = Self {
             world,
@@ -345,6 +348,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             telling_lost: 0,
             reported: Reported::default(),
             snapshot,
+            tables: watch::Sender::default(),
             watching: None,
             watched: SelectAll::new(),
             watchable: Vec::new(),
@@ -352,9 +356,10 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             write_again: Instant::now() + WRITE_AGAIN,
             rest_at: None,
         };
+        // What it has of others is known before anybody is told.
+        agent.open_lane(Duration::ZERO);
         agent.connect(Duration::ZERO);
         agent.watch_steps();
-        agent.open_lane(Duration::ZERO);
         agent
     }
 
@@ -383,6 +388,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             target: self.target.clone(),
             hello: self.hello.clone(),
             snapshot: self.snapshot.subscribe(),
+            tables: self.tables.subscribe(),
             events: to_agent,
         };
         self.connection.spawn(async move {

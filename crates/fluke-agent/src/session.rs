@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::id::Hash256;
-use fluke_model::message::{Hello, ToAgent, ToServer, Welcome};
+use fluke_model::message::{Hello, Holdings, ToAgent, ToServer, Welcome};
 use fluke_wire::client::{ConnectError, Incoming, Outgoing, Session, Target};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -54,10 +54,12 @@ pub(crate) struct Connector<W> {
     pub(crate) world: Arc<W>,
     /// Whom to connect to.
     pub(crate) target: Target,
-    /// What to say first, but for the snapshot and the session before.
+    /// What to say first, but for what the agent holds and the session before.
     pub(crate) hello: Hello,
     /// The newest snapshot that the agent has been given.
     pub(crate) snapshot: watch::Receiver<Option<Hash256>>,
+    /// What it has been told of others.
+    pub(crate) tables: watch::Receiver<Holdings>,
     /// Where the agent listens.
     pub(crate) events: mpsc::Sender<Event>,
 }
@@ -89,7 +91,8 @@ pub(crate) async fn run<W: World>(connector: Connector<W>) {
             return;
         }
         let snapshot = *connector.snapshot.borrow();
-        let hello = Hello { snapshot, previous, ..connector.hello.clone() };
+        let tables = *connector.tables.borrow();
+        let hello = Hello { snapshot, previous, tables, ..connector.hello.clone() };
         let event = match world.connect(&connector.target, hello).await {
             Ok(session) => {
                 logged.clear();

@@ -55,6 +55,22 @@ pub struct Hello {
     pub instance: InstanceId,
     /// The session that this very process had before; a copy of the installation cannot name it.
     pub previous: Option<SessionId>,
+    /// What it knows of others, which it need not be told again.
+    #[serde(default)]
+    pub tables: Holdings,
+}
+
+/// The tables that an agent holds, by their hashes; none where it was never told one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Holdings {
+    /// What is called what.
+    pub names: Option<Hash256>,
+    /// What comes in goes where.
+    pub routes: Option<Hash256>,
+    /// Who is in the mesh.
+    pub peers: Option<Hash256>,
+    /// Which replica is where.
+    pub placements: Option<Hash256>,
 }
 
 /// What part a host plays for services.

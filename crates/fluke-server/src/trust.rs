@@ -157,6 +157,7 @@ mod tests {
             snapshot: None,
             instance: InstanceId(1),
             previous: None,
+            tables: fluke_model::message::Holdings::default(),
         }
     }
 

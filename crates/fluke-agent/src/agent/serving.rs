@@ -25,6 +25,13 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             after,
         });
         self.tell_lane_of_session();
+        self.note_tables();
+    }
+
+    /// What is held is told to the next server that the agent speaks to.
+    fn note_tables(&self) {
+        let tables = self.lane.as_ref().map(|lane| lane.inbox.tables().holdings());
+        self.tables.send_replace(tables.unwrap_or_default());
     }
 
     /// A fault of our own must not leave services alone.
@@ -67,7 +74,9 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         };
         match message {
             ToAgent::Directory(edit) => {
-                if let Some(section) = lane.inbox.edit(edit) {
+                let needed = lane.inbox.edit(edit);
+                self.note_tables();
+                if let Some(section) = needed {
                     self.outbox.push_back(Out::Message(Box::new(ToServer::Resend(section))));
                 }
             }

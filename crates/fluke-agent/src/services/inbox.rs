@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluke_model::directory::{Claim, Edit, Names, Peers, Placements, Routes, Table};
 use fluke_model::id::{InstructionId, ServiceName, SessionId};
-use fluke_model::message::{DirectoryEdit, Section};
+use fluke_model::message::{DirectoryEdit, Holdings, Section};
 use fluke_model::policy::Trigger;
 use fluke_model::service::DeploymentId;
 use serde::Serialize;
@@ -43,6 +43,16 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Their hashes.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            names: self.names.as_ref().map(|table| table.hash()),
+            routes: self.routes.as_ref().map(|table| table.hash()),
+            peers: self.peers.as_ref().map(|table| table.hash()),
+            placements: self.placements.as_ref().map(|table| table.hash()),
+        }
+    }
+
     /// Whether nothing was heard between the two.
     pub fn is_same(&self, other: &Self) -> bool {
         fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {

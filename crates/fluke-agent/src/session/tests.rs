@@ -51,6 +51,7 @@ fn hello() -> Hello {
         snapshot: None,
         instance: InstanceId(1),
         previous: None,
+        tables: fluke_model::message::Holdings::default(),
     }
 }
 

@@ -122,6 +122,7 @@ impl Agent {
             snapshot: self.member.reconnects(),
             instance: self.instance,
             previous,
+            tables: self.member.services().holdings(),
         };
         let _door = self.shared.doors.acquire().await.ok()?;
         let began = Instant::now();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fluke_model::directory::{Claim, Names};
 use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::message::{DirectoryEdit, NodeType, ToServer};
+use fluke_model::message::{DirectoryEdit, Holdings, NodeType, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport};
 use fluke_model::snapshot::Snapshot;
 use fluke_model::time::Timestamp;
@@ -47,6 +47,11 @@ impl Services {
     pub(super) fn reconnects(&mut self) {
         self.containers.reconnects();
         self.network.reconnects();
+    }
+
+    /// What it need not be told again.
+    pub(super) fn holdings(&self) -> Holdings {
+        self.network.holdings()
     }
 
     /// All that is new, in the order in which an agent says it: where others are comes first.

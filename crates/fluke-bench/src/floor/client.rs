@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fluke_model::id::{AgentName, InstanceId};
 use fluke_model::label::Labels;
-use fluke_model::message::{Hello, NodeType, ToServer};
+use fluke_model::message::{Hello, Holdings, NodeType, ToServer};
 use fluke_model::secret::Secret;
 use fluke_wire::client::{ClientTls, ServerUrl, Session, Target, connect};
 use tokio::time::interval;
@@ -30,6 +30,7 @@ pub fn stay(url: &str, token: &str, ca_file: &Path, name: &str) -> Result<(), Tr
         snapshot: None,
         instance: InstanceId(1),
         previous: None,
+        tables: Holdings::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(&error))?;

@@ -18,7 +18,7 @@ use fluke_model::api::Source;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, CommitId, InstanceId, SessionId, StepAddress, TaskName};
 use fluke_model::label::{Labels, Selector};
-use fluke_model::message::{Checked, Hello, NodeType, StepReport, ToAgent, ToServer};
+use fluke_model::message::{Checked, Hello, Holdings, NodeType, StepReport, ToAgent, ToServer};
 use fluke_model::snapshot::{Compiler, Model, StepIndex};
 use fluke_model::task::{ExecutorSpec, Location, OnFailure, ShellSpec, Step, Task};
 use fluke_model::time::Timestamp;
@@ -188,6 +188,7 @@ impl Server {
             snapshot: None,
             instance: InstanceId(1),
             previous: None,
+            tables: Holdings::default(),
         };
         let registry = &self.app.registry;
         let claimed = registry.claim(&hello, SESSION, None, |_| true, POLL, now);

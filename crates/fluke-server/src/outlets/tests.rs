@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fluke_model::event::Event;
 use fluke_model::id::{CommitId, InstanceId, SessionId, StepAddress, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::message::{Checked, Hello, NodeType, StepReport, ToServer};
+use fluke_model::message::{Checked, Hello, Holdings, NodeType, StepReport, ToServer};
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
 use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
@@ -89,6 +89,7 @@ fn hello() -> Hello {
         snapshot: None,
         instance: InstanceId(7),
         previous: None,
+        tables: Holdings::default(),
     }
 }
 

@@ -216,6 +216,7 @@ fn hello() -> Hello {
         snapshot: None,
         instance: InstanceId(7),
         previous: None,
+        tables: fluke_model::message::Holdings::default(),
     }
 }
 

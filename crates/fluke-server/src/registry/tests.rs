@@ -20,6 +20,7 @@ fn hello(instance: u64) -> Hello {
         snapshot: None,
         instance: InstanceId(instance),
         previous: None,
+        tables: fluke_model::message::Holdings::default(),
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::directory::Claim;
-use fluke_model::id::{AgentName, Hash256, SessionId};
-use fluke_model::message::{DirectoryEdit, Hello, NodeType, Section, ToAgent, ToServer};
+use fluke_model::id::{AgentName, SessionId};
+use fluke_model::message::{DirectoryEdit, Hello, Holdings, NodeType, Section, ToAgent, ToServer};
 use fluke_model::service::{DeploymentId, ServiceExecutor};
 use fluke_model::snapshot::Placed;
 use fluke_wire::server::Link;
@@ -35,6 +35,8 @@ pub struct Attendance {
     agent: AgentName,
     session: SessionId,
     came: Came,
+    /// What the agent held when it came.
+    held: Holdings,
     seat: Option<Seat>,
     /// Until when it is not told what hosts know of each other: it knows better. Where replicas and
     /// their volumes are it is told as soon as it has said what it knows of that.
@@ -57,13 +59,11 @@ struct Seat {
     has_spoken: bool,
 }
 
-/// What this session has told.
+/// What the agent knows: what it held when it came, and what this session has told it.
 #[derive(Default)]
 struct Told {
-    names: Option<Hash256>,
-    routes: Option<Hash256>,
-    peers: Option<Hash256>,
-    placements: Option<Hash256>,
+    /// The tables that the agent has by now.
+    tables: Holdings,
     subnet: Option<Claim>,
     released: BTreeSet<DeploymentId>,
 }
@@ -83,6 +83,7 @@ impl Attendance {
                 node_type: hello.node_type,
                 executors: ServiceExecutor::among(&hello.executors),
             },
+            held: hello.tables,
             seat: None,
             knows_better_until: knows_better.then_some(complete),
             // One that was never told what to be has nothing to lose.
@@ -103,7 +104,7 @@ impl Attendance {
         self.seat = Some(Seat {
             lot: self.desk.attend(&self.agent, self.session, came).await,
             directory: self.desk.directory(),
-            told: Told::default(),
+            told: Told { tables: self.held, ..Told::default() },
             placed: None,
             pulse: None,
             has_asked: false,
@@ -142,11 +143,12 @@ impl Attendance {
     /// The agent does not have what it was told.
     fn forget(&mut self, section: Section) {
         let Some(seat) = &mut self.seat else { return };
+        let tables = &mut seat.told.tables;
         match section {
-            Section::Names => seat.told.names = None,
-            Section::Routes => seat.told.routes = None,
-            Section::Peers => seat.told.peers = None,
-            Section::Placements => seat.told.placements = None,
+            Section::Names => tables.names = None,
+            Section::Routes => tables.routes = None,
+            Section::Peers => tables.peers = None,
+            Section::Placements => tables.placements = None,
         }
         seat.directory.mark_changed();
     }
@@ -269,21 +271,22 @@ impl Told {
     /// What is new in the directory, but for placements; told from now on.
     fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
         let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
+        let held = &mut self.tables;
         let mut edits = Vec::new();
-        edits.extend(peers.edit_for(self.peers).into_iter().map(DirectoryEdit::Peers));
-        edits.extend(names.edit_for(self.names).into_iter().map(DirectoryEdit::Names));
-        (self.peers, self.names) = (Some(peers.hash()), Some(names.hash()));
+        edits.extend(peers.edit_for(held.peers).map(DirectoryEdit::Peers));
+        edits.extend(names.edit_for(held.names).map(DirectoryEdit::Names));
+        (held.peers, held.names) = (Some(peers.hash()), Some(names.hash()));
         if node_type == NodeType::Proxy {
-            edits.extend(routes.edit_for(self.routes).into_iter().map(DirectoryEdit::Routes));
-            self.routes = Some(routes.hash());
+            edits.extend(routes.edit_for(held.routes).map(DirectoryEdit::Routes));
+            held.routes = Some(routes.hash());
         }
         edits
     }
 
     /// The same of placements.
-    fn lacks_of_placements(&mut self, directory: &Directory) -> Vec<DirectoryEdit> {
-        let edits = directory.placements.edit_for(self.placements);
-        self.placements = Some(directory.placements.hash());
-        edits.into_iter().map(DirectoryEdit::Placements).collect()
+    fn lacks_of_placements(&mut self, directory: &Directory) -> Option<DirectoryEdit> {
+        let edit = directory.placements.edit_for(self.tables.placements);
+        self.tables.placements = Some(directory.placements.hash());
+        edit.map(DirectoryEdit::Placements)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, CommitId, Hash256, InstanceId, StepAddress, TaskName};
 use fluke_model::label::{Labels, Selector};
-use fluke_model::message::NodeType;
+use fluke_model::message::{Holdings, NodeType};
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use fluke_model::snapshot::{Compiler, Model};
@@ -101,6 +101,16 @@ impl Door {
     }
 
     async fn join_as(&self, name: &str, node_type: NodeType, snapshot: Option<Hash256>) -> Stream {
+        self.join_with(name, node_type, snapshot, Holdings::default()).await
+    }
+
+    async fn join_with(
+        &self,
+        name: &str,
+        node_type: NodeType,
+        snapshot: Option<Hash256>,
+        tables: Holdings,
+    ) -> Stream {
         let target = Target {
             url: format!("grpc://{}", self.address).parse().expect("an address"),
             token: Secret::new("token"),
@@ -115,6 +125,7 @@ impl Door {
             snapshot,
             instance: InstanceId(1),
             previous: None,
+            tables,
         };
         connect(&target, hello).await.expect("let in")
     }

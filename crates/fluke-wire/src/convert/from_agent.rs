@@ -6,7 +6,7 @@ use fluke_model::id::{
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, Record, RecordId, StepReport, Subject, ToServer,
+    Checked, Fact, Hello, Holdings, NodeType, Record, RecordId, StepReport, Subject, ToServer,
 };
 use fluke_model::snapshot::StepIndex;
 use fluke_model::time::Timestamp;
@@ -124,6 +124,7 @@ fn hello_to_proto(hello: Hello) -> proto::Hello {
         snapshot: hello.snapshot.map(hash_to_proto),
         instance: hello.instance.0,
         previous: hello.previous.map(|session| session.0),
+        tables: (hello.tables != Holdings::default()).then(|| holdings_to_proto(hello.tables)),
     }
 }
 
@@ -146,9 +147,29 @@ pub(crate) fn hello_from_proto(wire: proto::Hello) -> Result<Hello, WireError> {
             snapshot: wire.snapshot.map(|bytes| hash("snapshot", &bytes)).transpose()?,
             instance: InstanceId(wire.instance),
             previous: wire.previous.map(SessionId),
+            tables: wire.tables.map(holdings_from_proto).transpose()?.unwrap_or_default(),
         })
     };
     hello().map_err(|error| error.within("hello"))
+}
+
+fn holdings_to_proto(tables: Holdings) -> proto::Holdings {
+    proto::Holdings {
+        names: tables.names.map(hash_to_proto),
+        routes: tables.routes.map(hash_to_proto),
+        peers: tables.peers.map(hash_to_proto),
+        placements: tables.placements.map(hash_to_proto),
+    }
+}
+
+fn holdings_from_proto(wire: proto::Holdings) -> Result<Holdings, WireError> {
+    let held = |field, wire: Option<Vec<u8>>| wire.map(|wire| hash(field, &wire)).transpose();
+    Ok(Holdings {
+        names: held("tables.names", wire.names)?,
+        routes: held("tables.routes", wire.routes)?,
+        peers: held("tables.peers", wire.peers)?,
+        placements: held("tables.placements", wire.placements)?,
+    })
 }
 
 fn labels(wire: std::collections::BTreeMap<String, String>) -> Result<Labels, WireError> {

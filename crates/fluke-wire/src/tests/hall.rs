@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fluke_model::id::{AgentName, InstanceId, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{Hello, NodeType, Welcome};
+use fluke_model::message::{Hello, Holdings, NodeType, Welcome};
 use futures_util::{Stream, StreamExt, stream};
 use rustls::ServerConfig;
 use tokio::io::DuplexStream;
@@ -82,6 +82,7 @@ pub(super) fn hello(name: &str) -> Hello {
         snapshot: None,
         instance: InstanceId(1),
         previous: None,
+        tables: Holdings::default(),
     }
 }
 

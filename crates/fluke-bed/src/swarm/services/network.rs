@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use fluke_model::directory::{Claim, Peer, PublicKey, Route, RouteKey, Subnet, Whereabouts};
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::message::{
-    DirectoryEdit, MeshReport, NetworkReport, NodeType, Section, SectionReport, ToServer,
+    DirectoryEdit, Holdings, MeshReport, NetworkReport, NodeType, Section, SectionReport, ToServer,
 };
 use fluke_model::time::Timestamp;
 
@@ -41,6 +41,16 @@ impl Network {
     /// A new session has heard nothing.
     pub(crate) fn reconnects(&mut self) {
         self.said = Said::default();
+    }
+
+    /// What it need not be told again.
+    pub(crate) fn holdings(&self) -> Holdings {
+        Holdings {
+            names: self.names.as_ref().map(|version| version.hash),
+            routes: self.routes.as_ref().map(|version| version.hash),
+            peers: self.peers.as_ref().map(|version| version.hash),
+            placements: self.placements.as_ref().map(|version| version.hash),
+        }
     }
 
     /// Does what an edit says; where it does not fit, says which table is needed whole.

@@ -22,6 +22,8 @@ struct Host {
     snapshot: Option<Arc<Snapshot>>,
     names: Names,
     routes: Option<Routes>,
+    /// How often it was told of others in the mesh.
+    peers: usize,
     placements: Placements,
     subnet: Option<Claim>,
     released: BTreeSet<DeploymentId>,
@@ -47,6 +49,7 @@ impl Host {
             snapshot: None,
             names: Table::default(),
             routes: None,
+            peers: 0,
             placements: Table::default(),
             subnet: None,
             released: BTreeSet::new(),
@@ -90,6 +93,7 @@ impl Host {
             ToAgent::Directory(DirectoryEdit::Routes(edit)) => {
                 self.routes.get_or_insert_default().apply(edit).expect("it fits");
             }
+            ToAgent::Directory(DirectoryEdit::Peers(_)) => self.peers += 1,
             ToAgent::Directory(DirectoryEdit::Placements(edit)) => {
                 self.placements.apply(edit).expect("it fits");
             }
@@ -199,6 +203,37 @@ async fn an_agent_that_restarts_keeps_its_names() {
 
     let mut a = Host::joins(&door, "a", NodeType::Worker).await;
     a.until("it has all names before it says anything", |a| a.addresses().len() == 2).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_comes_back_is_told_what_changed_since_and_nothing_again() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    let mut b = Host::joins(&door, "b", NodeType::Worker).await;
+    b.runs(vec![]).await;
+    a.runs(vec![own(1)]).await;
+    b.until("it knows of a", |b| b.addresses() == [address(1)]).await;
+    let names = b.names.clone();
+    drop(b);
+    door.until("b is gone", |door| !door.agent("b").connected).await;
+    let tables = Holdings { names: Some(names.hash()), ..Holdings::default() };
+    for is_behind in [false, true] {
+        if is_behind {
+            a.runs(vec![own(1), deployment("other", Replica::Own, address(3))]).await;
+        }
+        let stream = door.join_with("b", NodeType::Worker, None, tables).await;
+        let mut b = Host { names: names.clone(), ..Host::over(stream) };
+        b.until("it is told what it lacks", |b| b.peers == 1).await;
+        b.says(ToServer::Resend(Section::Peers)).await;
+        b.until("whatever came with it came", |b| b.peers == 2).await;
+        if is_behind {
+            b.until("it knows of both", |b| b.addresses() == [address(1), address(3)]).await;
+        }
+        assert_eq!(b.wholes, 0, "it had names already");
+        drop(b);
+        door.until("b is gone", |door| !door.agent("b").connected).await;
+    }
 }
 
 #[tokio::test]
@@ -327,6 +362,7 @@ impl Slow {
             snapshot: None,
             instance: InstanceId(1),
             previous: None,
+            tables: Holdings::default(),
         };
         let mut attendance = Attendance::new(desk.clone(), &hello, SessionId(2));
         attendance.begin().await;

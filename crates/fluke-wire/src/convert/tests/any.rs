@@ -12,8 +12,8 @@ use fluke_model::id::{
 };
 use fluke_model::label::Labels;
 use fluke_model::message::{
-    Checked, Fact, Hello, NodeType, Record, RecordId, Scope, StepReport, Subject, ToAgent,
-    ToServer, Welcome,
+    Checked, Fact, Hello, Holdings, NodeType, Record, RecordId, Scope, StepReport, Subject,
+    ToAgent, ToServer, Welcome,
 };
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::snapshot::{Snapshot, SnapshotTask, StepIndex};
@@ -109,8 +109,10 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
         vec(name(), 0..8),
         option::of(hash()),
         any::<(bool, u64, Option<u64>)>(),
+        [option::of(hash()), option::of(hash()), option::of(hash()), option::of(hash())],
     );
-    fields.prop_map(|(name, labels, version, executors, snapshot, (proxy, instance, previous))| {
+    fields.prop_map(|(name, labels, version, executors, snapshot, others, tables)| {
+        let ((proxy, instance, previous), [names, routes, peers, placements]) = (others, tables);
         Hello {
             name: AgentName::new(name).expect("a name"),
             labels: Labels(labels),
@@ -120,6 +122,7 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
             snapshot,
             instance: InstanceId(instance),
             previous: previous.map(SessionId),
+            tables: Holdings { names, routes, peers, placements },
         }
     })
 }
