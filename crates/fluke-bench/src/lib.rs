@@ -37,12 +37,14 @@
 
 pub mod baseline;
 pub mod callgrind;
+pub mod cited;
 pub mod command;
 pub mod estate;
 pub mod figure;
 pub mod floor;
 pub mod folder;
 pub mod machine;
+pub mod pages;
 pub mod peers;
 pub mod process;
 pub mod profile;

@@ -62,8 +62,8 @@ fn value(text: &str, key: &str, sign: char) -> Option<String> {
     values.next().map(str::to_string)
 }
 
-/// When a figure was taken, of what, and how busy the machine was: rows of one report may come from
-/// several runs.
+/// When a figure was taken, of what, where, and how busy the machine was: rows of one report may come
+/// from several runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Taken {
     /// As RFC 3339.
@@ -72,19 +72,22 @@ pub struct Taken {
     pub commit: String,
     /// How many processes wanted to run in the minute before.
     pub load: f64,
+    /// Where.
+    pub machine: Machine,
 }
 
 impl Taken {
     /// Now.
     pub fn now() -> Self {
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Self { date: now(), commit: commit(), load: first_number(&load) }
+        Self { date: now(), commit: commit(), load: first_number(&load), machine: Machine::here() }
     }
 }
 
 impl std::fmt::Display for Taken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at {}, load {:.1}", self.commit, self.date, self.load)
+        let Self { date, commit, load, machine: _ } = self;
+        write!(f, "{commit} at {date}, load {load:.1}")
     }
 }
 

@@ -10,11 +10,11 @@ use clap::{Args, Parser, Subcommand};
 use fluke_bench::baseline::Baseline;
 use fluke_bench::command::ran;
 use fluke_bench::floor::work::Kind;
-use fluke_bench::machine::{Machine, Taken};
-use fluke_bench::profile::{Profile, Scene};
+use fluke_bench::machine::Taken;
+use fluke_bench::profile::Scene;
 use fluke_bench::record::{Record, RowRecord};
 use fluke_bench::row::{Bench, Row, Trouble, Turn};
-use fluke_bench::{floor, peers, report, root, rows, scale, table};
+use fluke_bench::{floor, pages, peers, root, rows, scale, table};
 
 /// How often quick mode measures what seems worse before it believes it.
 const ATTEMPTS: usize = 4;
@@ -31,7 +31,8 @@ struct Cli {
 enum Task {
     /// Measures what is promised, each figure beside a floor or a peer.
     Bench(BenchArguments),
-    /// Counts instructions by function, under callgrind, and keeps the result beside the report.
+    /// Counts instructions and memory by function, under valgrind, and keeps the result beside the
+    /// report.
     Profile {
         /// Only these.
         scenes: Vec<Scene>,
@@ -52,6 +53,9 @@ struct BenchArguments {
     /// Only these rows; also those that run on request alone.
     #[arg(long, value_name = "ROW", num_args = 1..)]
     only: Vec<String>,
+    /// Also those rows that run on request alone.
+    #[arg(long, conflicts_with_all = ["only", "quick"])]
+    all: bool,
     /// Names the rows, and measures nothing.
     #[arg(long)]
     list: bool,
@@ -61,14 +65,18 @@ struct BenchArguments {
     /// Has others do the same work, on a host of the bed.
     #[arg(long)]
     peers: bool,
+    /// With others: only these works, `checks-100`, `checks-1000`, `file`, `service`.
+    #[arg(long, value_name = "WORK", num_args = 1.., value_parser = peers::Work::named)]
+    works: Vec<peers::Work>,
     /// Downloads those that are missing into target/, first; implies --peers.
     #[arg(long)]
     install_peers: bool,
-    /// Writes the page of the book; rows that are not measured now stay as they were.
+    /// Writes the page of the book, and figures in others; rows that are not measured now stay as
+    /// they were.
     #[arg(long, conflicts_with = "quick")]
     report: bool,
-    /// With --report: measures nothing, and writes the page from what was kept.
-    #[arg(long, requires = "report", conflicts_with_all = ["only", "peers", "install_peers"])]
+    /// With --report: measures nothing, and writes the pages from what was kept.
+    #[arg(long, requires = "report", conflicts_with_all = ["only", "all", "peers", "install_peers"])]
     again: bool,
 }
 
@@ -154,9 +162,12 @@ fn bench(arguments: &BenchArguments) -> Result<(), Trouble> {
         return Ok(());
     }
     if arguments.again {
-        return write_report(&Record::read(&kept())?);
+        return pages::write(&Record::read(&pages::kept())?);
     }
-    let rows = rows::chosen(&arguments.only).map_err(Trouble::NotRun)?;
+    let rows = match arguments.all {
+        true => rows::ALL.iter().collect(),
+        false => rows::chosen(&arguments.only).map_err(Trouble::NotRun)?,
+    };
     let bench = prepared(arguments.quick)?;
     if arguments.quick {
         return quick(&bench, arguments);
@@ -164,7 +175,7 @@ fn bench(arguments: &BenchArguments) -> Result<(), Trouble> {
     let mut record = measured(&bench, &rows);
     if arguments.peers || arguments.install_peers {
         let tell = |what: &str| eprintln!("measuring {what} …");
-        match peers::measure(&bench, arguments.install_peers, tell) {
+        match peers::measure(&bench, &arguments.works, arguments.install_peers, tell) {
             Ok(figures) => record.peers = figures,
             Err(trouble) => eprintln!("the others: {trouble}"),
         }
@@ -175,12 +186,12 @@ fn bench(arguments: &BenchArguments) -> Result<(), Trouble> {
     }
     if arguments.report {
         let ids: Vec<_> = rows::ALL.iter().map(|row| row.id).collect();
-        let whole = match Record::read(&kept()) {
+        let whole = match Record::read(&pages::kept()) {
             Ok(earlier) => record.clone().completed(earlier, &ids),
             Err(_) => record.clone(),
         };
-        whole.write(&kept())?;
-        write_report(&whole)?;
+        whole.write(&pages::kept())?;
+        pages::write(&whole)?;
     }
     match record.failed().as_slice() {
         [] => Ok(()),
@@ -217,39 +228,17 @@ fn baseline_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.json")
 }
 
-/// What the report is made of.
-fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("report/record.json")
-}
-
-fn profile_file(scene: Scene) -> PathBuf {
-    kept().with_file_name(format!("profile-{}.json", scene.name()))
-}
-
-/// Writes the page of the book.
-fn write_report(record: &Record) -> Result<(), Trouble> {
-    let failed = |error| Trouble::failed("write the report", error);
-    let prose = std::fs::read_to_string(kept().with_file_name("notes.md")).map_err(failed)?;
-    let read = |scene: &Scene| {
-        let text = std::fs::read(profile_file(*scene)).ok()?;
-        serde_json::from_slice::<Profile>(&text).ok()
-    };
-    let profiles: Vec<_> = Scene::ALL.iter().filter_map(read).collect();
-    let page = report::render(record, &prose, &profiles);
-    std::fs::write(root().join("docs/src/reference/benchmarks.md"), page).map_err(failed)
-}
-
 fn profile(scenes: &[Scene]) -> Result<(), Trouble> {
     let bench = built("profiling", &["fluke", "fluke-bench"])?;
     let scenes = if scenes.is_empty() { &Scene::ALL } else { scenes };
     for scene in scenes {
         eprintln!("profiling {} …", scene.name());
         let profile = scene.profile(&bench)?;
-        println!("{}: {:.0} instructions", profile.what, profile.total);
+        println!("{}: {:.0} {}", profile.what, profile.total, profile.unit.what());
         profile.top.iter().for_each(|line| println!("{:>5.1} %  {}", line.percent, line.function));
         let failed = |error: &dyn std::fmt::Display| Trouble::failed("keep a profile", error);
         let text = serde_json::to_string_pretty(&profile).map_err(|error| failed(&error))?;
-        std::fs::write(profile_file(*scene), text + "\n").map_err(|error| failed(&error))?;
+        std::fs::write(pages::profile_file(*scene), text + "\n").map_err(|error| failed(&error))?;
     }
     Ok(())
 }
@@ -263,7 +252,7 @@ fn measured(bench: &Bench, rows: &[&Row]) -> Record {
             |_| Err(Trouble::failed(format!("measure {}", row.id), "it panicked; see above"));
         RowRecord::of(row, taken, measured.unwrap_or_else(panicked))
     });
-    Record { rows: rows.collect(), machine: Machine::here(), peers: Vec::new() }
+    Record { rows: rows.collect(), peers: Vec::new() }
 }
 
 /// Measures what the baseline knows. What seems worse is measured again, and the best rounds of all

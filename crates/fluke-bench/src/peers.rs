@@ -52,7 +52,7 @@ pub struct PeerFigure {
 
 /// What everybody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
+pub enum Work {
     /// So many checks that say yes.
     Checks(usize),
     /// One file that was changed is put right.
@@ -87,9 +87,19 @@ impl Work {
         if let Self::Checks(count) = self { count } else { 1 }
     }
 
-    /// A name for its folder.
+    /// A name without spaces: `checks-100`.
     fn file(self) -> String {
-        format!("{}-{}", self.definition(), self.count())
+        match self {
+            Self::Checks(count) => format!("checks-{count}"),
+            _ => self.definition().into(),
+        }
+    }
+
+    /// The work of that name.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let all = Self::ALL.map(Self::file).join(", ");
+        let found = Self::ALL.into_iter().find(|work| work.file() == name);
+        found.ok_or_else(|| format!("there are {all}"))
     }
 }
 
@@ -98,10 +108,11 @@ fn file_of(root: &str) -> String {
     format!("{root}/file")
 }
 
-/// Has everybody do everything, after installing who is missing if that is wanted; `tell` hears what
-/// is under way.
+/// Has everybody do these works, or all, after installing who is missing if that is wanted; `tell`
+/// hears what is under way.
 pub fn measure(
     bench: &Bench,
+    works: &[Work],
     install: bool,
     tell: impl Fn(&str),
 ) -> Result<Vec<PeerFigure>, Trouble> {
@@ -120,7 +131,7 @@ pub fn measure(
     let names: Vec<_> = PEERS.iter().map(|peer| versioned(peer, &host, &installed)).collect();
     let own = bed.host("web-1").joins("");
     let mut figures = Vec::new();
-    for work in Work::ALL {
+    for work in Work::ALL.into_iter().filter(|it| works.is_empty() || works.contains(it)) {
         tell(&format!("fluke: {}", work.name()));
         figures.push(figure("fluke".into(), work, ours(&bed, &own, work)));
         for (peer, name) in PEERS.iter().zip(&names) {

@@ -12,8 +12,6 @@ use crate::row::{Row, Trouble};
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Where it ran.
-    pub machine: Machine,
     /// What was found, in the order of the table.
     pub rows: Vec<RowRecord>,
     /// What others need for the same work, where they were asked.
@@ -85,6 +83,18 @@ impl Record {
         row.figures().iter().find(|figure| figure.id == id)
     }
 
+    /// The machines that it comes from, each with its rows, in the order of the table.
+    pub fn machines(&self) -> Vec<(&Machine, Vec<&str>)> {
+        let mut machines: Vec<(&Machine, Vec<&str>)> = Vec::new();
+        for row in &self.rows {
+            match machines.iter_mut().find(|(machine, _)| *machine == &row.taken.machine) {
+                Some((_, rows)) => rows.push(&row.id),
+                None => machines.push((&row.taken.machine, vec![&row.id])),
+            }
+        }
+        machines
+    }
+
     /// The rows that failed, by id.
     pub fn failed(&self) -> Vec<&str> {
         let failed = self.rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_)));
@@ -108,9 +118,9 @@ impl Record {
         let place = |id: &str| ids.iter().position(|known| *known == id);
         self.rows.retain(|row| place(&row.id).is_some());
         self.rows.sort_by_key(|row| place(&row.id));
-        if self.peers.is_empty() {
-            self.peers = earlier.peers;
-        }
+        let anew: Vec<_> = self.peers.iter().map(|it| it.work.clone()).collect();
+        let kept = earlier.peers.into_iter().filter(|it| !anew.contains(&it.work));
+        self.peers = kept.chain(self.peers).collect();
         self
     }
 

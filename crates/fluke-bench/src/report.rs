@@ -14,12 +14,13 @@ pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
         "# Benchmarks\n\n\
          <!-- Made by `cargo xtask bench --report`. To change prose, edit \
          crates/fluke-bench/report/notes.md. -->\n\n\
-         Every figure stands beside a floor or a peer that was measured in turn with it, in the \
-         same run of its row: medians, and in parentheses what eight of ten rounds lie between. Run them \
-         yourself with `cargo xtask bench`; `CONTRIBUTING.md` says how.\n\n\
-         **Machine:** {}. The last section says of each row when it was taken, of which commit, \
-         and how busy the machine was.\n\n",
-        record.machine
+         Medians, and in parentheses what eight of ten rounds lie between. Where there is a floor or \
+         a peer to stand beside a figure it was measured in turn with it, in the same run of its \
+         row; what has none is a count, or time and memory that only mean something by themselves. \
+         Run them yourself with `cargo xtask bench`; `CONTRIBUTING.md` says how.\n\n\
+         {}The last section says of each row when it was taken, of which commit, and how busy the \
+         machine was.\n\n",
+        machines(record)
     );
     page += "## Promised and measured\n\n";
     page += "| | what | ours | beside it | ratio | to reach | |\n|---|---|---|---|---|---|---|\n";
@@ -34,6 +35,17 @@ pub fn render(record: &Record, prose: &str, profiles: &[Profile]) -> String {
         let _ = writeln!(page, "- **{}**: {} Taken of {}.", row.id, row.how, row.taken);
     }
     page
+}
+
+/// Where the figures come from.
+fn machines(record: &Record) -> String {
+    match record.machines().as_slice() {
+        [(machine, _)] => format!("**Machine:** {machine}. "),
+        several => several
+            .iter()
+            .map(|(machine, rows)| format!("**Machine** of {}: {machine}.\n\n", rows.join(", ")))
+            .collect(),
+    }
 }
 
 fn lines(row: &RowRecord) -> String {
@@ -97,10 +109,12 @@ fn peers(figures: &[PeerFigure]) -> String {
 
 fn section(profile: &Profile) -> String {
     let mut text = format!(
-        "\n## Where the instructions go: {}\n\n{} instructions, by callgrind; the functions that \
-         have most of them.\n\n```text\n",
+        "\n## Where the {} go: {}\n\n{}. Taken of {}, on {}.\n\n```text\n",
+        profile.unit.what(),
         profile.what,
-        crate::figure::Unit::Count.show(profile.total)
+        profile.unit.sum(profile.total),
+        profile.taken,
+        profile.taken.machine,
     );
     for line in &profile.top {
         let _ = writeln!(text, "{:>5.1} %  {}", line.percent, line.function);

@@ -8,7 +8,8 @@ use crate::record::{Outcome, Record, RowRecord};
 
 /// The whole run.
 pub fn render(record: &Record) -> String {
-    let mut text = format!("{}\n", record.machine);
+    let machines = record.machines();
+    let mut text: String = machines.iter().map(|(machine, _)| format!("{machine}\n")).collect();
     record.rows.iter().for_each(|row| text += &render_row(row));
     if !record.peers.is_empty() {
         text += "\nothers, at the same work\n";

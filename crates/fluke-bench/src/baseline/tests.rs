@@ -1,6 +1,5 @@
 use super::*;
 use crate::figure::{Figure, Unit};
-use crate::machine::Machine;
 use crate::record::{Outcome, RowRecord};
 use proptest::prelude::*;
 
@@ -14,7 +13,7 @@ fn record(ours: &[f64], floor: &[f64]) -> Record {
         taken: crate::machine::Taken::default(),
         outcome: Outcome::Figures(vec![figure]),
     };
-    Record { machine: Machine::default(), rows: vec![row], peers: Vec::new() }
+    Record { rows: vec![row], peers: Vec::new() }
 }
 
 fn baseline(ratio: f64, margin: f64) -> Baseline {

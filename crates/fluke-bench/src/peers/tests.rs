@@ -80,3 +80,10 @@ fn everybody_stands_beside_everybody() {
         ]
     );
 }
+
+#[test]
+fn works_are_chosen_by_name() {
+    assert_eq!(Work::named("checks-1000"), Ok(Work::Checks(1000)));
+    assert_eq!(Work::named("service"), Ok(Work::Service));
+    assert!(Work::named("nonsense").is_err_and(|why| why.contains("checks-100, ")));
+}

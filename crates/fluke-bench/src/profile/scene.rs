@@ -1,19 +1,23 @@
-//! What is profiled: real work of real processes, under callgrind.
+//! What is profiled: real work of real processes, under callgrind or dhat.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::command::ran;
+use crate::command::{ran, said};
 use crate::folder::folder;
 use crate::row::{Bench, Trouble};
+use crate::scale::crowd::Crowd;
 use crate::stage::{Cores, Stage, shell_task};
 
 use super::Profile;
 
-/// How many cycles are profiled: start and end are little beside them.
+/// How many cycles are profiled.
 const CYCLES: usize = 20;
+/// How many agents a commit is for, and how many commits are profiled.
+const CROWD: u32 = 1000;
+const COMMITS: usize = 3;
 /// How long a process may take to write its profile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -26,11 +30,16 @@ pub enum Scene {
     Cycle,
     /// A server that hears an agent's reports on 100 steps, again and again.
     Reports,
+    /// A server that tells a thousand agents of a commit, and hears their answers.
+    Commit,
+    /// What a server with a thousand agents has in memory.
+    Memory,
 }
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Compile, Self::Cycle, Self::Reports];
+    pub const ALL: [Self; 5] =
+        [Self::Compile, Self::Cycle, Self::Reports, Self::Commit, Self::Memory];
 
     /// The name of its file.
     pub fn name(self) -> &'static str {
@@ -38,6 +47,8 @@ impl Scene {
             Self::Compile => "compile",
             Self::Cycle => "cycle",
             Self::Reports => "reports",
+            Self::Commit => "commit",
+            Self::Memory => "memory",
         }
     }
 
@@ -46,6 +57,8 @@ impl Scene {
             Self::Compile => "10,000 manifests to a compiled model",
             Self::Cycle => "an agent, 20 cycles of 100 checks",
             Self::Reports => "a server, 20 reports of 100 checks",
+            Self::Commit => "a server, 3 commits for 1,000 agents",
+            Self::Memory => "a server with 1,000 agents",
         }
     }
 
@@ -53,30 +66,56 @@ impl Scene {
     pub fn profile(self, bench: &Bench) -> Result<Profile, Trouble> {
         let folder = folder()?;
         let file = folder.path().join("profile");
+        let under = |tool: Command| wrapped(bench, folder.path(), &tool);
         match self {
             Self::Compile => {
                 let mut command = callgrind(&file);
                 ran(command.arg(&bench.own).args(["floor", "work", "estate", "10000"]))?;
             }
-            Self::Cycle => cycles(bench, None, Some(&wrapped(bench, folder.path(), &file)?))?,
-            Self::Reports => cycles(bench, Some(&wrapped(bench, folder.path(), &file)?), None)?,
+            Self::Cycle => cycles(bench, None, Some(&under(waiting(&file))?))?,
+            Self::Reports => cycles(bench, Some(&under(waiting(&file))?), None)?,
+            Self::Commit => commits(bench, &under(waiting(&file))?)?,
+            Self::Memory => {
+                crowd(bench, &under(dhat(&file))?)?.stage.server().stop();
+                return Profile::of_heap(self.what(), &file);
+            }
         }
         written(&file)?;
         Profile::of(self.what(), &file)
     }
 }
 
-fn callgrind(file: &Path) -> Command {
+fn valgrind(tool: &str, file: &Path) -> Command {
     let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind"]);
-    command.arg(format!("--callgrind-out-file={}", file.display()));
+    command.args(["--quiet", &format!("--tool={tool}")]);
+    command.arg(format!("--{tool}-out-file={}", file.display()));
     command
 }
 
-/// A program that is the real one under callgrind.
-fn wrapped(bench: &Bench, folder: &Path, file: &Path) -> Result<PathBuf, Trouble> {
+fn callgrind(file: &Path) -> Command {
+    valgrind("callgrind", file)
+}
+
+/// Counts nothing until it is told to: what happens before is not what is looked at.
+fn waiting(file: &Path) -> Command {
+    let mut command = callgrind(file);
+    command.arg("--instr-atstart=no");
+    command
+}
+
+fn dhat(file: &Path) -> Command {
+    valgrind("dhat", file)
+}
+
+/// Has a process under callgrind count from now on, or not any more.
+fn counts(pid: u32, whether: bool) -> Result<(), Trouble> {
+    let whether = if whether { "on" } else { "off" };
+    said(Command::new("callgrind_control").args(["-i", whether, &pid.to_string()])).map(drop)
+}
+
+/// A program that is the real one under a tool.
+fn wrapped(bench: &Bench, folder: &Path, command: &Command) -> Result<PathBuf, Trouble> {
     let wrapper = folder.join("fluke");
-    let command = callgrind(file);
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let text = format!("#!/bin/sh\nexec {} {} \"$@\"\n", words.join(" "), bench.program.display());
@@ -94,13 +133,39 @@ fn cycles(bench: &Bench, server: Option<&Path>, agent: Option<&Path>) -> Result<
     let servers = Bench { program: program(server), own: bench.own.clone(), quick: false };
     let mut stage = Stage::start(&servers)?;
     stage.agents_run(program(agent));
-    stage.agent("web-1", Cores::All)?;
+    let agent_pid = stage.agent("web-1", Cores::All)?;
     stage.settle(&shell_task("test -d /", "false", 100))?;
     let mut feed = stage.feed()?;
+    let gone = || Trouble::failed("look at the server", "it is gone");
+    let watched = match server {
+        Some(_) => stage.server().pid().ok_or_else(gone)?,
+        None => agent_pid,
+    };
+    counts(watched, true)?;
     for _ in 0..CYCLES {
         stage.reconcile(&mut feed)?;
     }
+    counts(watched, false)?;
     stage.ends();
+    Ok(())
+}
+
+/// A server that is another program than usual, with agents that have what the first commit says.
+fn crowd(bench: &Bench, server: &Path) -> Result<Crowd, Trouble> {
+    let bench = Bench { program: server.to_path_buf(), own: bench.own.clone(), quick: false };
+    Crowd::start(&bench, CROWD, "1h")
+}
+
+/// Commits for everybody; then the server ends in order.
+fn commits(bench: &Bench, server: &Path) -> Result<(), Trouble> {
+    let mut crowd = crowd(bench, server)?;
+    let pid = crowd.pid()?;
+    counts(pid, true)?;
+    for _ in 0..COMMITS {
+        crowd.commits_for_all()?;
+    }
+    counts(pid, false)?;
+    crowd.stage.server().stop();
     Ok(())
 }
 

@@ -19,7 +19,7 @@ fn figure(id: &str, ours: f64) -> Figure {
 }
 
 fn record(rows: Vec<RowRecord>) -> Record {
-    Record { machine: Machine::default(), rows, peers: Vec::new() }
+    Record { rows, peers: Vec::new() }
 }
 
 #[test]
@@ -72,4 +72,16 @@ fn what_is_measured_again_counts_with_its_best_rounds() {
     let failed = record(vec![row("a", Outcome::Failed("once".into()))]);
     assert_eq!(best(failed.clone().again(of(3.0))), Some(3.0));
     assert_eq!(best(of(3.0).again(failed)), Some(3.0));
+}
+
+#[test]
+fn rows_of_several_machines_are_told_apart() {
+    let on = |id: &str, cores| {
+        let mut row = row(id, Outcome::NotRun("no".into()));
+        row.taken.machine.cores = cores;
+        row
+    };
+    let record = record(vec![on("a", 2), on("b", 8), on("c", 2)]);
+    let told: Vec<_> = record.machines().into_iter().map(|(it, rows)| (it.cores, rows)).collect();
+    assert_eq!(told, [(2, vec!["a", "c"]), (8, vec!["b"])]);
 }

@@ -1,8 +1,13 @@
 use super::*;
 use crate::figure::{Target, Unit};
-use crate::machine::Machine;
-use crate::profile::Line;
+use crate::machine::{Machine, Taken};
+use crate::profile::{Line, Measure};
 use crate::statistics::Summary;
+
+fn taken() -> Taken {
+    let machine = Machine { cores: 2, processor: "Abacus".into(), ..Machine::default() };
+    Taken { date: "today".into(), commit: "abc".into(), load: 0.5, machine }
+}
 
 fn record() -> Record {
     let figure = Figure::new("sequential", Unit::Seconds, &[0.1]).expect("a round");
@@ -12,7 +17,7 @@ fn record() -> Record {
         what: "100 checks".into(),
         reach: "≤ 1.3 ×".into(),
         how: "by looking".into(),
-        taken: crate::machine::Taken { date: "today".into(), commit: "abc".into(), load: 0.5 },
+        taken: taken(),
         outcome,
     };
     let peer = |peer: &str, seconds: Option<f64>| PeerFigure {
@@ -23,7 +28,6 @@ fn record() -> Record {
         taken: crate::machine::Taken::default(),
     };
     Record {
-        machine: Machine { cores: 2, processor: "Abacus".into(), ..Machine::default() },
         rows: vec![
             row("checks", Outcome::Figures(vec![figure])),
             row("containers", Outcome::NotRun("not built yet".into())),
@@ -35,7 +39,8 @@ fn record() -> Record {
 #[test]
 fn a_report_says_all_of_it() {
     let top = vec![Line { percent: 12.34, function: "core::fmt::write".into() }];
-    let profile = Profile { what: "compiling".into(), total: 2e9, top };
+    let unit = Measure::Instructions;
+    let profile = Profile { what: "compiling".into(), unit, taken: taken(), total: 2e9, top };
     let page = render(&record(), "## What is missed\n\nNothing.\n", &[profile]);
     for part in [
         "**Machine:** 2 cores of Abacus",
@@ -43,7 +48,9 @@ fn a_report_says_all_of_it() {
         "| `containers` | 100 checks | | | | ≤ 1.3 × | not built yet |\n",
         "## What is missed\n\nNothing.\n",
         "| fluke | 100 ms |\n| salt 3008.3 | 4.00 s (40 ×) |\n| puppet | not here |\n",
-        "2.00 G instructions",
+        "## Where the instructions go: compiling",
+        "2.00 G instructions, by callgrind",
+        "Taken of abc at today, load 0.5, on 2 cores of Abacus",
         " 12.3 %  core::fmt::write\n",
         "- **checks**: by looking Taken of abc at today, load 0.5.\n",
     ] {

@@ -45,9 +45,8 @@ fn others_stand_below_each_other() {
         note: String::new(),
         taken: crate::machine::Taken::default(),
     };
-    let machine = crate::machine::Machine::default();
     let peers = vec![peer("fluke", 0.1), peer("salt 3008.3", 4.0)];
-    let shown = render(&Record { machine, rows: Vec::new(), peers });
+    let shown = render(&Record { rows: Vec::new(), peers });
     let lines = "\nothers, at the same work\n\
                  \x20              100 checks\n\
                  \x20 fluke        100 ms\n\

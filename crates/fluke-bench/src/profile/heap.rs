@@ -1,0 +1,82 @@
+//! What dhat writes, as far as it matters here. Pure.
+
+use serde::Deserialize;
+
+use super::without_hash;
+
+/// Who only passes on what others ask for.
+const PASSING_ON: [&str; 12] = [
+    "alloc::",
+    "core::",
+    "std::",
+    "hashbrown::",
+    "<alloc::",
+    "<core::",
+    "<std::",
+    "<hashbrown::",
+    "__rust",
+    "__rdl",
+    "_R",
+    "malloc",
+];
+
+/// A heap's history.
+#[derive(Debug, Deserialize)]
+pub(super) struct Heap {
+    /// Places that asked for memory.
+    pps: Vec<Place>,
+    /// The functions that places name: `0x123: name (file.rs:12)`.
+    ftbl: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Place {
+    /// Bytes that it had when the heap was largest.
+    #[serde(default)]
+    gb: f64,
+    /// Its functions, innermost first.
+    fs: Vec<usize>,
+}
+
+impl Heap {
+    /// Bytes in all when it was largest, and by function.
+    pub(super) fn at_its_largest(&self) -> (f64, Vec<(f64, String)>) {
+        let all: Vec<_> = self.pps.iter().map(|place| (place.gb, self.asked(place))).collect();
+        (all.iter().map(|(bytes, _)| bytes).sum(), all)
+    }
+
+    /// Who asked: the innermost function that is somebody's own.
+    fn asked(&self, place: &Place) -> String {
+        let mut names =
+            place.fs.iter().filter_map(|at| self.ftbl.get(*at)).filter_map(|it| name(it));
+        let first = names.clone().next();
+        let own = names.find(|name| !PASSING_ON.iter().any(|start| name.starts_with(start)));
+        own.or(first).unwrap_or("unknown").to_string()
+    }
+}
+
+fn name(entry: &str) -> Option<&str> {
+    let (_, rest) = entry.split_once(": ")?;
+    let (name, _) = rest.rsplit_once(" (").unwrap_or((rest, ""));
+    Some(without_hash(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_belongs_to_whoever_asked_for_it_and_not_to_who_passed_it_on() {
+        let text = r#"{ "pps": [
+            { "gb": 100, "fs": [1, 2, 3] }, { "gb": 50, "fs": [1] }, { "fs": [3] }
+        ], "ftbl": ["[root]", "0x1: malloc (vg_replace_malloc.c:442)",
+            "0x2: alloc::vec::Vec<T>::push::h0123456789abcdef (mod.rs:1)",
+            "0x3: fluke_server::registry::Registry::join (registry.rs:12)"] }"#;
+        let heap: Heap = serde_json::from_str(text).expect("a heap");
+        let (total, functions) = heap.at_its_largest();
+        assert_eq!(total, 150.0);
+        let named = |bytes: f64, name: &str| (bytes, name.to_string());
+        let join = "fluke_server::registry::Registry::join";
+        assert_eq!(functions, [named(100.0, join), named(50.0, "malloc"), named(0.0, join)]);
+    }
+}
