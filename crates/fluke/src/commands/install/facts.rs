@@ -1,5 +1,6 @@
 //! What is there already.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
@@ -86,6 +87,9 @@ fn agent_file() -> AgentFile {
     file.unwrap_or_default()
 }
 
+/// Where systemd lets services look for programs, unless they say otherwise.
+const UNIT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What services need here, as the agent's config says.
 fn needs(file: &AgentFile) -> Needs {
     let is_allowed = |it: ServiceExecutor| {
@@ -94,12 +98,13 @@ fn needs(file: &AgentFile) -> Needs {
     };
     let socket = &file.containers.socket;
     let program = file.proxy.as_ref().and_then(|proxy| proxy.program.as_deref());
-    let path = std::env::var_os("PATH");
+    // Where the unit will look, which may be elsewhere than where this shell does.
+    let path = Some(OsStr::new(UNIT_PATH));
     Needs {
         socket: is_allowed(ServiceExecutor::Container).then(|| socket.clone()),
         has_socket: socket.exists(),
         is_proxy: file.proxy.is_some() && is_allowed(ServiceExecutor::Routes),
-        has_traefik: find_traefik(program, path.as_deref()).is_some(),
+        has_traefik: find_traefik(program, path).is_some(),
     }
 }
 

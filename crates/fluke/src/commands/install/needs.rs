@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::AGENT_UNIT;
 use crate::cli::Part;
 
 /// What services need of a host, and whether it is there.
@@ -24,9 +23,9 @@ impl Needs {
         let mut notes = Vec::new();
         if let Some(socket) = self.socket.as_ref().filter(|_| !self.has_socket) {
             notes.push(format!(
-                "services cannot run here yet: Podman does not listen at {}. Install Podman, run \
-                 `systemctl enable --now podman.socket`, then `systemctl restart {AGENT_UNIT}`; \
-                 tasks need none of it",
+                "services cannot run here yet: Podman does not listen at {}. Install Podman and run \
+                 `systemctl enable --now podman.socket`: the agent sees it come. Tasks need none of \
+                 it",
                 socket.display()
             ));
         }

@@ -357,6 +357,7 @@ fn an_agent_whose_host_lacks_what_services_need_says_so_with_what_to_do() {
     let without = notes(&agent(), |needs| (needs.has_socket, needs.has_traefik) = (false, false));
     assert_eq!(without.len(), 2);
     assert!(without[0].contains("systemctl enable --now podman.socket"), "{without:?}");
+    assert!(!without[0].contains("restart"), "the agent sees it come: {without:?}");
     assert!(without[1].contains("there is no Traefik"), "{without:?}");
     let refused = notes(&agent(), |needs| (needs.socket, needs.has_socket) = (None, false));
     assert!(refused.is_empty(), "it refuses containers: {refused:?}");
