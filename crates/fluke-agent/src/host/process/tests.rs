@@ -163,7 +163,7 @@ async fn a_daemon_that_keeps_the_output_open_delays_nothing_and_may_live() {
     let daemon: i32 = finished.output.text().trim().parse().expect("a pid was printed");
     started(&mark, 1).await;
     let daemon = nix::unistd::Pid::from_raw(daemon);
-    nix::sys::signal::kill(daemon, Signal::SIGKILL).expect("the daemon lives");
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).expect("the daemon lives");
     all_gone(&mark).await;
 }
 

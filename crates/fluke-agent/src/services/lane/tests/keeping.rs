@@ -102,9 +102,12 @@ fn one_that_somebody_made_by_hand_under_its_labels_goes() {
         stage.cli(&[&run[..], &labels[..], &limits[..], &what[..]].concat());
         let impostor = stage.containers().await.remove(0);
         stage.start();
-        stage.until_serves(id).await;
-        let left = stage.containers().await;
-        assert!(left.iter().all(|it| it.id != impostor.id), "{left:?}");
+        let is_other = async |stage: &Stage| {
+            let left = stage.containers().await;
+            left.iter().any(|it| it.state == "running")
+                && left.iter().all(|it| it.id != impostor.id)
+        };
+        stage.until_all_is(is_other).await;
         let is_told =
             |fact: &Fact| matches!(fact, Fact::Began { reason } if reason.contains("by hand"));
         stage.until(|stage| stage.facts("container.web").iter().any(is_told)).await;
