@@ -35,6 +35,7 @@ fn cell(figure: &PeerFigure, ours: Option<Summary>) -> String {
     let shown = Unit::Seconds.show(measured.median);
     let times = ours.and_then(|ours| ratio(measured.median, ours.median));
     match times.filter(|times| (times - 1.0).abs() > f64::EPSILON) {
+        Some(times) if times < 10.0 => format!("{shown} ({times:.1} ×)"),
         Some(times) => format!("{shown} ({times:.0} ×)"),
         None => shown,
     }
