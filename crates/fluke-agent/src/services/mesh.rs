@@ -144,6 +144,17 @@ pub enum MeshError {
         /// Why it was not.
         why: String,
     },
+    /// Whoever serves the interface hangs, and goes on to do so.
+    #[error(
+        "the program that serves {interface} does not answer, and did not end: {why}; see who it is \
+         with `fuser -v /dev/net/tun`, or reboot"
+    )]
+    Stuck {
+        /// The interface.
+        interface: String,
+        /// What was tried.
+        why: String,
+    },
     /// One change was refused.
     #[error("{source}")]
     NotMade {
@@ -260,7 +271,9 @@ impl Mesh {
         for change in plan(&wanted, &seen, &self.attempts) {
             match self.interface.make(&change, &self.key, own).await {
                 Ok(()) => self.attempts.made(&change, &wanted, self.now()),
-                Err(error) if change == Change::Create => return Err(error),
+                Err(error) if matches!(change, Change::Create | Change::Replace) => {
+                    return Err(error);
+                }
                 Err(error) => failed.push(format!("{}: {error}", change.drift(&wanted))),
             }
         }

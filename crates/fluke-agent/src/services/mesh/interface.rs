@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use fluke_model::directory::Subnet;
 use rustix::io::Errno;
+use tokio::time::{sleep, timeout};
 
 use super::MeshError;
 use super::device::{Device, Order};
@@ -21,6 +22,7 @@ use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
 use super::uapi;
 use super::userspace::{self, Keeper};
+use crate::host::daemon;
 
 /// Whether the host forwards packets between its networks.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -30,6 +32,10 @@ const KERNEL: &str = "wireguard";
 const PROGRAM: &str = "tun";
 /// Where such programs have their sockets.
 const SOCKETS: &str = "/var/run/wireguard";
+/// How long a program that was killed may take to go; only one that hangs in the kernel takes longer.
+const BURIAL: Duration = Duration::from_secs(5);
+/// Between looks whether it has.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Interfaces that lead out only by another one, if at all.
 const VIRTUAL: [&str; 5] = ["bridge", "dummy", "macvlan", PROGRAM, KERNEL];
 
@@ -76,7 +82,12 @@ impl Interface {
             ..Seen::default()
         };
         if let Some(link) = link {
-            seen.device = self.device(&link).await?;
+            match self.device(&link).await {
+                Err(MeshError::Unseen { source, .. }) if is_silence(&link, &source) => {
+                    seen.stuck = true;
+                }
+                device => seen.device = device?,
+            }
             let around = self.around(&link);
             seen.link = Some(around.map_err(|source| self.unseen("its addresses", source))?);
         }
@@ -92,6 +103,7 @@ impl Interface {
     ) -> Result<(), MeshError> {
         let done = match change {
             Change::Create => return self.create().await,
+            Change::Replace => return self.replace().await,
             Change::Forwarding => std::fs::write(FORWARDING, "1"),
             Change::Rules => {
                 let (batch, confirmed) = nftables::replace(&self.name, Net::of_containers(own));
@@ -245,6 +257,25 @@ impl Interface {
         }
     }
 
+    /// Ends the program that serves it, and with it the interface, and makes it anew.
+    async fn replace(&self) -> Result<(), MeshError> {
+        let stuck = |why: String| MeshError::Stuck { interface: self.name.clone(), why };
+        if daemon::kill_servers(&self.name) == 0 {
+            return Err(stuck("no process is seen to have it open".to_owned()));
+        }
+        let gone = async {
+            while self.link()?.is_some() {
+                sleep(PAUSE).await;
+            }
+            io::Result::Ok(())
+        };
+        match timeout(BURIAL, gone).await {
+            Ok(gone) => gone.map_err(|source| self.unseen("the interface", source))?,
+            Err(_) => return Err(stuck(format!("it was killed {} s ago", BURIAL.as_secs()))),
+        }
+        self.create().await
+    }
+
     async fn tell(&self, order: &Order<'_>) -> io::Result<()> {
         match self.link()? {
             None => Err(Errno::NODEV.into()),
@@ -284,6 +315,12 @@ fn found(answer: io::Result<(u16, Vec<u8>)>) -> io::Result<Option<Link>> {
         Err(error) if is(&error, Errno::NODEV) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether this is how a program is that hangs: it does not answer, or not even take any more calls.
+fn is_silence(link: &Link, error: &io::Error) -> bool {
+    let silent = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+    link.kind == PROGRAM && silent.contains(&error.kind())
 }
 
 /// The kernel's WireGuard, if it has one.

@@ -68,6 +68,8 @@ pub struct Seen {
     pub rules: Vec<String>,
     /// Whether somebody else's rules keep out what comes to our containers.
     pub shut: bool,
+    /// Whether the program that serves the interface hangs: what WireGuard has nobody knows then.
+    pub stuck: bool,
 }
 
 /// An interface as the kernel has it.
@@ -88,6 +90,8 @@ pub struct SeenLink {
 pub enum Change {
     /// Make the interface; without it there is nothing else.
     Create,
+    /// The same, once the program that hangs is ended, and its interface with it.
+    Replace,
     /// Give it its key.
     Key,
     /// Have it listen.
@@ -166,6 +170,7 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
     let mut changes = Vec::new();
     let (mut device, mut link) = (&Device::default(), &SeenLink::default());
     match &seen.link {
+        Some(_) if seen.stuck => changes.push(Change::Replace),
         Some(there) => (device, link) = (&seen.device, there),
         None => changes.push(Change::Create),
     }
@@ -302,6 +307,7 @@ impl Change {
     pub fn drift(&self, wanted: &Wanted) -> String {
         match self {
             Self::Create => "the interface is not there".to_owned(),
+            Self::Replace => "the program that serves it does not answer".to_owned(),
             Self::Key => "it has another key".to_owned(),
             Self::Port(port) => format!("it does not listen at port {port}"),
             Self::Mtu(mtu) => format!("its MTU is not {mtu}"),
@@ -330,6 +336,8 @@ impl Change {
 /// Several changes in words, the first of them by name.
 pub fn drift(changes: &[Change], wanted: &Wanted) -> Option<String> {
     const NAMED: usize = 4;
+    // All else is not known to be otherwise, but will have to be made anew.
+    let changes = if let [Change::Replace, ..] = changes { &changes[..1] } else { changes };
     let mut words: Vec<String> = changes.iter().take(NAMED).map(|c| c.drift(wanted)).collect();
     match changes.len().saturating_sub(NAMED) {
         0 => {}

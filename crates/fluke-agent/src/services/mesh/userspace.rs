@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between looks whether it has.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// What systemd says of a name that is taken.
+const EXISTS: &str = "org.freedesktop.systemd1.UnitExists";
+
 /// Who sees to it that the program goes on while the agent does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeper {
@@ -79,7 +82,7 @@ fn find(program: &Path) -> Option<PathBuf> {
 async fn unit(program: &Path, interface: &str) -> zbus::Result<()> {
     let name = format!("fluke-mesh-{interface}.service");
     let bus = Builder::system().build().await?;
-    // One that failed, or hangs without its interface, is in the way.
+    // One that failed, or goes on without its interface, is in the way.
     let _ = call(&bus, "StopUnit", &(&name, "replace")).await;
     let _ = call(&bus, "ResetFailedUnit", &name.as_str()).await;
     let program = program.to_string_lossy().into_owned();
@@ -93,7 +96,15 @@ async fn unit(program: &Path, interface: &str) -> zbus::Result<()> {
     ];
     let others: Vec<(&str, Vec<(&str, Variant<'_>)>)> = Vec::new();
     let asked = (name.as_str(), "replace", properties, others);
-    let answer = call(&bus, "StartTransientUnit", &asked).await?;
+    let answer = loop {
+        match call(&bus, "StartTransientUnit", &asked).await {
+            // Its predecessor is not quite gone; there is an end to whoever waits.
+            Err(zbus::Error::MethodError(error, ..)) if error.as_str() == EXISTS => {
+                sleep(PAUSE).await;
+            }
+            answer => break answer?,
+        }
+    };
     answer.body().deserialize::<OwnedObjectPath>().map(drop)
 }
 

@@ -33,7 +33,8 @@ fn wanted(rows: &[(AgentName, Peer)]) -> Wanted {
 
 /// What an interface does when it is told; the kernel's part and WireGuard's.
 fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
-    if *change == Change::Create {
+    if let Change::Create | Change::Replace = change {
+        seen.stuck = false;
         seen.link = Some(SeenLink { mtu: 1420, ..SeenLink::default() });
         seen.device = Device { port: 40000, ..Device::default() };
         return;
@@ -63,7 +64,7 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
         }
         Change::RemoveRoute(net) => drop(link.routes.remove(net)),
         Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
-        Change::Create | Change::Forwarding | Change::Rules | Change::Open => {}
+        Change::Create | Change::Replace | Change::Forwarding | Change::Rules | Change::Open => {}
     }
 }
 
@@ -148,7 +149,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     let peer = (proptest::option::of(any_endpoint()), any_net(), any::<bool>(), 0_u16..2);
     let peers = proptest::collection::btree_map((1_u8..7).prop_map(key), peer, 0..4);
     let link = proptest::option::of(any_link());
-    (link, peers, any::<[bool; 3]>()).prop_map(|(link, peers, [forwarding, shut, ours])| {
+    (link, peers, any::<[bool; 4]>()).prop_map(|(link, peers, [forwarding, shut, ours, stuck])| {
         let mut device = Device { key: ours.then_some(OWN), port: 51820, ..Device::default() };
         for (key, (endpoint, net, foreign, often)) in peers {
             let taken = device.peers.values().any(|peer| peer.allowed.contains(&net));
@@ -157,10 +158,10 @@ fn any_seen() -> impl Strategy<Value = Seen> {
             let peer = SeenPeer { endpoint, allowed, foreign, keepalive, silence: None };
             device.peers.insert(key, peer);
         }
-        if link.is_none() {
+        if link.is_none() || stuck {
             device = Device::default();
         }
-        Seen { link, device, forwarding, shut, rules: Vec::new() }
+        Seen { link, device, forwarding, shut, stuck, rules: Vec::new() }
     })
 }
 
@@ -347,4 +348,17 @@ fn another_subnet_of_our_own_leaves_tunnels_alone() {
     let changes = settle(&mut seen, &moved, &mut attempts);
     assert!(!changes.iter().any(|change| matches!(change, Change::Peer(..))), "{changes:?}");
     assert_eq!(plan(&moved, &seen, &attempts), vec![]);
+}
+
+#[test]
+fn a_program_that_hangs_is_replaced_and_nothing_else_is_said_of_it() {
+    let wanted = wanted(&[row(1, &["192.0.2.1:51820"])]);
+    let mut seen = Seen { link: Some(SeenLink::default()), stuck: true, ..Seen::default() };
+    let changes = plan(&wanted, &seen, &Attempts::default());
+    let words = drift(&changes, &wanted);
+    assert_eq!(words.as_deref(), Some("the program that serves it does not answer"));
+    for change in &changes {
+        tell(&mut seen, change, &wanted);
+    }
+    assert_eq!(plan(&wanted, &seen, &Attempts::default()), []);
 }

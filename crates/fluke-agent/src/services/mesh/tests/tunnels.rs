@@ -118,6 +118,29 @@ fn the_end_of_the_program_is_heard_of_and_put_right() {
 }
 
 #[test]
+fn a_program_that_hangs_is_ended_and_another_takes_its_place() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    if !one.has_program() {
+        return;
+    }
+    let programs = || [&one, &two].map(|host| host.sh("PROGRAM"));
+    let before = programs();
+    one.sh("kill -STOP $(PROGRAM)");
+    let drift = one.drift(&table);
+    assert_eq!(drift.as_deref(), Some("the program that serves it does not answer"));
+    one.joins(&table);
+    one.reaches(&two);
+    let after = programs();
+    assert!(after[0] != before[0] && after[0].lines().count() == 1, "{before:?} {after:?}");
+    assert_eq!(after[1], before[1], "that of the other host is none of its business");
+}
+
+#[test]
 fn two_hosts_reach_each_other_by_ipv6() {
     let Some(world) = World::new() else { return };
     let (one, two) = (world.host(1), world.host(2));
