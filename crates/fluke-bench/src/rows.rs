@@ -5,6 +5,7 @@ mod checks;
 mod commit;
 mod containers;
 mod crowd;
+mod crowd_services;
 mod events;
 mod growth;
 mod idle;
@@ -14,6 +15,7 @@ mod mixed;
 mod push;
 mod reached;
 mod restart;
+mod restart_services;
 mod size;
 pub(crate) mod units;
 
@@ -28,7 +30,9 @@ pub const ALL: &[Row] = &[
     commit::ROW,
     idle::ROW,
     crowd::ROW,
+    crowd_services::ROW,
     restart::ROW,
+    restart_services::ROW,
     manifests::ROW,
     change::ROW,
     killed::ROW,

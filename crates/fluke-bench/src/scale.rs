@@ -3,6 +3,7 @@
 pub mod bare;
 pub mod crowd;
 pub mod readers;
+mod serving;
 pub mod spread;
 
 /// A manifest that gives every host twenty steps, in four tasks; another `release`, other steps.
@@ -48,6 +49,31 @@ impl Releases {
         let few = task("few", labels, few);
         format!("{}{few}{}", twenty_steps(all), task("one", &format!("only = \"{ONE}\""), one))
     }
+}
+
+/// What members of a swarm are by turns.
+const ROLES: [&str; 5] = ["web", "db", "cache", "queue", "edge"];
+/// How many racks there are, of forty hosts each, or of more where there are more hosts than that.
+const RACKS: usize = 100;
+
+/// Services of which every member runs two: that of its role, which many run and which is asked how
+/// it is, and that of its rack, which few do.
+fn two_services() -> String {
+    let of_role = |role: &str| {
+        format!(
+            "service \"role-{role}\" {{\n  selector {{\n    match_labels = {{ role = \"{role}\" }}\n  }}\n  \
+             image = \"images.example/{role}:1.0.0\"\n  port \"http\" {{\n    container = 8080\n    \
+             domain    = \"{role}.example.com\"\n  }}\n  health {{\n    command = \"test -f /run/well\"\n  }}\n}}\n"
+        )
+    };
+    let of_rack = |rack: usize| {
+        format!(
+            "service \"rack-r{rack:02}\" {{\n  selector {{\n    match_labels = {{ rack = \"r{rack:02}\" }}\n  }}\n  \
+             image = \"images.example/rack:1.0.0\"\n}}\n"
+        )
+    };
+    let roles: String = ROLES.iter().map(|role| of_role(role)).collect();
+    roles + &(0..RACKS).map(of_rack).collect::<String>()
 }
 
 /// How many of the first so many members of a swarm the task `few` is for.

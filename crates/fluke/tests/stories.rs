@@ -17,5 +17,6 @@ mod stories {
     mod restarts;
     mod succession;
     mod support;
+    mod swarm;
     mod terminal;
 }

@@ -154,3 +154,6 @@ impl Services {
         self.network.names.as_ref().map(|version| &version.table)
     }
 }
+
+#[cfg(test)]
+mod tests;

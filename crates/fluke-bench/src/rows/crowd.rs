@@ -22,7 +22,7 @@ pub(super) const ROW: Row = Row {
 };
 
 /// Until what came of the join and the commit is over and memory was given back.
-const SETTLES: Duration = Duration::from_secs(25);
+pub(super) const SETTLES: Duration = Duration::from_secs(25);
 
 /// How long it is watched.
 const WATCHED: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ fn bare_streams(bench: &Bench, count: usize) -> Result<(f64, Vec<f64>), Trouble>
 }
 
 /// Hundredths of a core that a process takes.
-fn time_of(pid: u32, watched: Duration) -> Result<f64, Trouble> {
+pub(super) fn time_of(pid: u32, watched: Duration) -> Result<f64, Trouble> {
     let before = processor_seconds(pid)?;
     std::thread::sleep(watched);
     Ok((processor_seconds(pid)? - before) / watched.as_secs_f64() * 100.0)

@@ -10,7 +10,7 @@ use fluke_model::secret::Secret;
 use fluke_wire::client::{ClientTls, Target};
 use tokio::runtime::Runtime;
 
-use super::{ONE, Releases, few};
+use super::{ONE, Releases, few, two_services};
 use crate::row::{Bench, Trouble};
 use crate::stage::Stage;
 
@@ -26,7 +26,7 @@ pub struct Crowd {
     pub swarm: Swarm,
     /// Where the agents live.
     pub runtime: Runtime,
-    count: u32,
+    pub(super) count: u32,
     releases: Releases,
 }
 
@@ -34,6 +34,15 @@ impl Crowd {
     /// Starts a server over TLS, as it is by default but for its poll interval, and lets so many
     /// join.
     pub fn start(bench: &Bench, count: u32, poll_interval: &str) -> Result<Self, Trouble> {
+        Self::starts(bench, count, poll_interval, false)
+    }
+
+    pub(super) fn starts(
+        bench: &Bench,
+        count: u32,
+        poll_interval: &str,
+        services: bool,
+    ) -> Result<Self, Trouble> {
         let options = ServerOptions {
             poll_interval: poll_interval.into(),
             event_store: "memory {\n      max_events_per_agent = 100\n    }".into(),
@@ -51,10 +60,17 @@ impl Crowd {
             },
         };
         let runtime = Runtime::new().map_err(|error| failed(&error))?;
-        let options = SwarmOptions { shares: Shares::NONE, ..SwarmOptions::to(target) };
+        let shares = Shares { proxies: u32::from(services), ..Shares::NONE };
+        let options = SwarmOptions { shares, services, ..SwarmOptions::to(target) };
         let swarm = Swarm::new(options).map_err(|error| failed(&error))?;
         let mut crowd = Self { stage, swarm, runtime, count, releases: Releases::default() };
         crowd.joins()?;
+        if services {
+            // Comes into force with the commit below.
+            let manifest = two_services();
+            let files = [("services.fluke.hcl", manifest.as_str())];
+            crowd.stage.repository().commit("services", &files);
+        }
         crowd.commits_for_all()?;
         Ok(crowd)
     }
@@ -127,9 +143,19 @@ impl Crowd {
     /// Stops the server and starts it again; of each agent the seconds from its start until it is
     /// in.
     pub fn returns(&self) -> Result<Vec<f64>, Trouble> {
+        self.stops()?;
+        self.comes_back()
+    }
+
+    /// Stops the server.
+    pub(super) fn stops(&self) -> Result<(), Trouble> {
         self.stage.server().stop();
+        self.looks("everybody has left", || self.swarm.statistics().connected == 0)
+    }
+
+    /// Starts it again; of each agent the seconds until it is in.
+    pub(super) fn comes_back(&self) -> Result<Vec<f64>, Trouble> {
         let connected = || self.swarm.statistics().connected as usize;
-        self.looks("everybody has left", || connected() == 0)?;
         let began = Instant::now();
         self.stage.server().start();
         let mut times: Vec<f64> = Vec::new();

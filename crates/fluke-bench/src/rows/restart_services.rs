@@ -1,0 +1,41 @@
+//! From a server's start to everybody's being back, and to what all know of each other being right.
+
+use crate::figure::{Figure, Target, Unit};
+use crate::row::{Bench, Row, Trouble, Turn, figures};
+use crate::scale::bare::{BareClients, BareServer};
+use crate::scale::crowd::Crowd;
+
+pub(super) const ROW: Row = Row {
+    id: "restart-services",
+    what: "server restart → 5,000 agents with two services each registered",
+    reach: "≤ 8 s",
+    how: "As `restart`, with two containers on every host. One of them ends while the server is \
+          away; `agreed`: until no host's names lead there any more. A server that has just started \
+          knows less than its agents do, and tells them nothing of each other for 30 s: that is \
+          part of it. Quick mode: a tenth of the agents.",
+    turn: Turn::OnRequest,
+    measure,
+};
+
+const ROUNDS: usize = 2;
+
+fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
+    let agents = if bench.quick { 500 } else { 5_000 };
+    let crowd = Crowd::start_serving(bench, agents, "1h")?;
+    let (mut floors, mut inside, mut agreed) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.rounds(ROUNDS) {
+        let server = BareServer::start(&bench.own)?;
+        let (clients, took) = BareClients::join(&server, agents as usize)?;
+        clients.leave();
+        floors.push(took);
+        let (registered, right) = crowd.restarts_serving()?;
+        inside.push(registered);
+        agreed.push(right);
+    }
+    let beside = "bare streams over TLS";
+    let inside = Figure::new("registered", Unit::Seconds, &inside);
+    figures([
+        inside.map(|figure| figure.beside(beside, &floors).target(Target::AtMost(8.0))),
+        Figure::new("agreed", Unit::Seconds, &agreed),
+    ])
+}
