@@ -64,6 +64,8 @@ pub enum Urgency {
     None,
     /// Together with what comes next.
     Soon,
+    /// The host itself at once, everybody else together with what comes next.
+    Own,
     /// At once.
     Now,
 }
@@ -241,7 +243,7 @@ impl Book {
                 self.changed.peers.insert(agent.clone());
             }
             self.stir(agent);
-            return Urgency::Now;
+            return Urgency::Own;
         }
         if let Word::Forgotten = word {
             return self.forget(agent);
@@ -412,10 +414,12 @@ impl Book {
             self.stir(agent);
         }
         self.touched.extend(others);
-        match serving.is_subset(&now_serving) && !is_other {
-            true => Urgency::Soon,
-            // Others must not be led to what is gone; and a host that comes waits for its word.
-            false => Urgency::Now,
+        match (serving.is_subset(&now_serving), is_other) {
+            // Others must not be led to what is gone.
+            (false, _) => Urgency::Now,
+            // A host that comes waits for its word.
+            (true, true) => Urgency::Own,
+            (true, false) => Urgency::Soon,
         }
     }
 }

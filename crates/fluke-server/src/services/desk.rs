@@ -26,9 +26,11 @@ use crate::source::Desired;
 const TOGETHER: Duration = Duration::from_millis(50);
 /// While many have something to say, what is told to all is told again after so long for each of
 /// them: what that costs does not grow with how many they are. A thousand hosts are told of what is
-/// gone fifty times a second, and of what is new ten times.
+/// gone fifty times a second, and of what is new three times.
 const OF_WHAT_IS_GONE: Duration = Duration::from_micros(20);
-const OF_WHAT_IS_NEW: Duration = Duration::from_micros(100);
+const OF_WHAT_IS_NEW: Duration = Duration::from_micros(300);
+/// What nothing leads to any more goes on for longer than that.
+const LONGEST: Duration = Duration::from_secs(3);
 /// How many words may wait; whoever has more to say waits as well.
 const QUEUE: usize = 1024;
 
@@ -82,6 +84,7 @@ impl Desk {
             clock,
             told: Told::default(),
             urgency: Urgency::None,
+            untold: Urgency::None,
         };
         tokio::spawn(clerk.run(git, heard));
         let pulses = Pulses::start();
@@ -158,8 +161,10 @@ struct Clerk {
     changes: Changes,
     clock: Clock,
     told: Told,
-    /// Of what was heard since.
+    /// Of what was heard and not gone through.
     urgency: Urgency,
+    /// Of what was gone through and not told to all.
+    untold: Urgency,
 }
 
 /// When something was last published.
@@ -172,19 +177,26 @@ struct Told {
 }
 
 impl Told {
-    /// When to tell so many hosts what was heard: what is urgent at once, the rest together with what
-    /// comes next, and neither too often.
-    fn next(self, urgency: Urgency, hosts: usize, now: Instant) -> Option<Instant> {
-        let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
-        let not_before = |pause: Duration| self.to_all.map_or(now, |told| told + pause * hosts);
+    /// When to go through what was heard: what is urgent at once, the rest together with what comes
+    /// next.
+    fn next(self, urgency: Urgency, now: Instant) -> Option<Instant> {
         match urgency {
             Urgency::None => None,
-            Urgency::Soon => {
-                let together = self.anything.map_or(now, |told| told + TOGETHER);
-                Some(together.max(not_before(OF_WHAT_IS_NEW)))
-            }
-            Urgency::Now => Some(now.max(not_before(OF_WHAT_IS_GONE))),
+            Urgency::Soon => Some(self.anything.map_or(now, |told| told + TOGETHER)),
+            Urgency::Own | Urgency::Now => Some(now),
         }
+    }
+
+    /// When to tell so many hosts what came of it.
+    fn next_to_all(self, urgency: Urgency, hosts: usize, now: Instant) -> Option<Instant> {
+        let pause = match urgency {
+            Urgency::None => return None,
+            Urgency::Soon | Urgency::Own => OF_WHAT_IS_NEW,
+            Urgency::Now => OF_WHAT_IS_GONE,
+        };
+        let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+        let pause = pause.saturating_mul(hosts).min(LONGEST);
+        Some(self.to_all.map_or(now, |told| now.max(told + pause)))
     }
 }
 
@@ -220,24 +232,38 @@ impl Clerk {
                 () = until(due) => {}
             }
             let now = self.clock.read().instant;
-            if self.due(now).is_some_and(|due| due <= now) {
+            if self.is_to_go_through_at(now).is_some_and(|due| due <= now) {
                 let desired = self.desired.borrow().clone();
                 self.publish(desired, now);
+            }
+            if self.is_to_tell_all_at(now).is_some_and(|due| due <= now) {
+                self.tell_all(now);
             }
         }
     }
 
-    /// When to publish what was heard, or what comes with time.
+    /// When there is something to do though nobody says anything.
     fn due(&self, now: Instant) -> Option<Instant> {
-        let heard = self.told.next(self.urgency, self.lots.len(), now);
-        heard.into_iter().chain(self.book().due()).min()
+        self.is_to_go_through_at(now).into_iter().chain(self.is_to_tell_all_at(now)).min()
+    }
+
+    /// When to go through what was heard, or what comes with time.
+    fn is_to_go_through_at(&self, now: Instant) -> Option<Instant> {
+        self.told.next(self.urgency, now).into_iter().chain(self.book().due()).min()
+    }
+
+    /// When to tell all what came of it.
+    fn is_to_tell_all_at(&self, now: Instant) -> Option<Instant> {
+        self.told.next_to_all(self.untold, self.lots.len(), now)
     }
 
     fn want(&mut self, desired: Option<Arc<Desired>>) {
         let Some(desired) = desired else { return };
         self.book_mut().want(&desired.model.services);
         // Where replicas are is known first: whoever sees the commit finds its own.
-        self.publish(Some(desired.clone()), self.clock.read().instant);
+        let now = self.clock.read().instant;
+        self.publish(Some(desired.clone()), now);
+        self.tell_all(now);
         for (_, lot) in self.lots.values() {
             // What is nobody's news is known without a word: the commit itself is told below.
             lot.send_if_modified(|lot| {
@@ -261,24 +287,32 @@ impl Clerk {
         self.urgency = self.urgency.max(urgency);
     }
 
-    /// Tells what follows from what is known now, and from this commit.
+    /// Tells each what is its own, as follows from what is known now and from this commit.
     fn publish(&mut self, desired: Option<Arc<Desired>>, now: Instant) {
-        let mut book = self.book_mut();
-        let news = book.go_through(now);
-        let directory = news.directory.then(|| Arc::new(book.directory().clone()));
-        drop(book);
-        (self.told.anything, self.urgency) = (Some(now), Urgency::None);
+        let news = self.book_mut().go_through(now);
+        let heard = std::mem::replace(&mut self.urgency, Urgency::None);
+        self.told.anything = Some(now);
+        if news.directory {
+            // What comes with time is somebody who stayed away.
+            let urgency = if heard == Urgency::None { Urgency::Now } else { heard };
+            self.untold = self.untold.max(urgency);
+        }
         for (agent, own) in news.owns {
             if let Some((_, lot)) = self.lots.get(&agent) {
                 lot.send_replace(Lot { desired: desired.clone(), own });
             }
         }
-        if let Some(directory) = directory {
-            self.told.to_all = Some(now);
-            self.directory.send_replace(directory);
-        }
         for service in news.services {
             self.changes.tell(Change::Service(service));
+        }
+    }
+
+    /// Tells all what they are told alike, if that is something else than before.
+    fn tell_all(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.untold, Urgency::None) != Urgency::None {
+            self.told.to_all = Some(now);
+            let directory = self.book().directory().clone();
+            self.directory.send_replace(Arc::new(directory));
         }
     }
 
@@ -306,14 +340,27 @@ mod tests {
             (ago(0), 1, Urgency::Now, 0),
             (ago(0), 1000, Urgency::Now, 20),
             (ago(50), 10_000, Urgency::Now, 150),
-            (ago(0), 10, Urgency::Soon, 50),
-            (ago(20), 10, Urgency::Soon, 30),
-            (ago(100), 10_000, Urgency::Soon, 900),
+            (ago(20), 1, Urgency::Soon, 0),
+            (ago(100), 1000, Urgency::Soon, 200),
+            (ago(100), 10_000, Urgency::Own, 2900),
         ] {
-            let due = Told { anything: to_all, to_all }.next(urgency, hosts, now);
+            let told = Told { anything: None, to_all };
+            let due = told.next_to_all(urgency, hosts, now);
             let due = due.map(|due| due.saturating_duration_since(now).as_millis());
             assert_eq!(due, Some(waits), "{hosts} hosts, {urgency:?}, {to_all:?}");
         }
-        assert_eq!(Told::default().next(Urgency::None, 1, now), None);
+        assert_eq!(Told::default().next_to_all(Urgency::None, 1, now), None);
+    }
+
+    #[test]
+    fn what_may_wait_is_gone_through_with_what_comes_next() {
+        let now = Instant::now();
+        let told = Told { anything: Some(now), to_all: None };
+        assert_eq!(told.next(Urgency::Soon, now), Some(now + TOGETHER));
+        assert_eq!(Told::default().next(Urgency::Soon, now), Some(now));
+        for urgency in [Urgency::Own, Urgency::Now] {
+            assert_eq!(told.next(urgency, now), Some(now));
+        }
+        assert_eq!(told.next(Urgency::None, now), None);
     }
 }
