@@ -16,7 +16,7 @@ pub enum ExpandError {
     /// Not there.
     #[error(
         "env `{key}` refers to `${name}`, which is not set in the agent's environment on this \
-         host; set it for the agent (for example in its unit file) and restart it"
+         host; set it there (in /etc/fluke/agent.env, then `systemctl reload fluke-agent`)"
     )]
     Unset {
         /// The variable being made.

@@ -68,6 +68,8 @@ pub fn container(id: &str, of: &Deployment, state: State) -> Container {
         started: None,
         process: None,
         silent_at: None,
+        complaint: None,
+        exit: None,
         in_network: true,
     }
 }

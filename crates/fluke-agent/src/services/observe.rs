@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::service::{ContainerSpec, DeploymentId, Health, Replica};
 
-use super::plan::{Container, Deployment, Origin, State};
+use super::plan::{Container, Deployment, Exit, Origin, State};
 use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, health_test, volume};
-use super::podman::{Details, Listed};
+use super::podman::{Condition, Details, Listed};
 
 /// What all our labels begin with.
 const OURS: &str = "fluke.";
@@ -57,6 +57,8 @@ pub fn container(
         address: details.and_then(|details| address(details, network)),
         image: listed.image.clone(),
         digest: details.and_then(|details| details.image_digest.clone()),
+        complaint: None,
+        exit: details.and_then(exit),
         started: started(listed, now),
         process: (listed.pid > 0).then_some(listed.pid),
         silent_at: None,
@@ -113,6 +115,11 @@ fn started(listed: &Listed, now: Now) -> Option<Instant> {
     let ago = u64::try_from(now.unix.checked_sub(listed.started_at)?).unwrap_or_default();
     let has_started = listed.started_at > 0;
     has_started.then(|| now.instant.checked_sub(Duration::from_secs(ago))).flatten()
+}
+
+fn exit(details: &Details) -> Option<Exit> {
+    let Condition { exit_code, out_of_memory, .. } = details.state;
+    details.state.has_ended().then_some(Exit { code: exit_code, out_of_memory })
 }
 
 fn address(details: &Details, network: &str) -> Option<Ipv4Addr> {

@@ -8,6 +8,7 @@
 
 mod place;
 mod report;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -21,6 +22,7 @@ use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health
 use place::Place;
 
 pub use place::{TIME_TO_LISTEN, is_well};
+pub use words::ended;
 
 /// Among what changes are done to, where all others are ids of containers.
 pub const THE_NETWORK: &str = "the network";
@@ -70,6 +72,10 @@ pub struct Container {
     pub image: String,
     /// What it runs.
     pub digest: Option<String>,
+    /// What its health command complained of when it was last asked.
+    pub complaint: Option<String>,
+    /// How it ended, if it ran and does no more.
+    pub exit: Option<Exit>,
     /// When it last started.
     pub started: Option<Instant>,
     /// Its first process, while it runs: another one in each of its lives.
@@ -85,6 +91,15 @@ impl Container {
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Running | State::Changing)
     }
+}
+
+/// How a container's program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// What it said itself, or 128 and the signal that ended it.
+    pub code: i32,
+    /// Whether the kernel ended it for want of memory.
+    pub out_of_memory: bool,
 }
 
 /// What becomes of a container that was told to end because it is not well.
@@ -176,6 +191,8 @@ pub struct Setback {
     pub why: String,
     /// Left alone until then.
     pub until: Instant,
+    /// Whether it ends by itself again and again: how it ended says more.
+    pub is_restless: bool,
 }
 
 /// All that is decided upon.

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::plain;
 
-pub use answer::{Details, Listed, LocalImage, Network, NetworkSubnet, Store};
+pub use answer::{Condition, Details, Finding, Listed, LocalImage, Network, NetworkSubnet, Store};
 pub use create::{Made, create_body};
 pub use events::{Event, Events};
 pub use pull::{Progress, Pull};
@@ -128,7 +128,7 @@ impl Podman {
 
     /// One container in all detail.
     pub async fn inspect(&self, id: &str) -> Result<Details, PodmanError> {
-        self.get(&format!("inspect {id}"), &format!("containers/{id}/json")).await
+        self.get(&format!("inspect {}", short(id)), &format!("containers/{id}/json")).await
     }
 
     /// Makes a container; see [`create_body`]. Its id.
@@ -146,20 +146,20 @@ impl Podman {
 
     /// Starts a container, or leaves it running.
     pub async fn start(&self, id: &str) -> Result<(), PodmanError> {
-        self.post(&format!("start {id}"), &format!("containers/{id}/start"), CHANGE).await
+        self.post(&format!("start {}", short(id)), &format!("containers/{id}/start"), CHANGE).await
     }
 
     /// Stops a container, or leaves it stopped: TERM, and KILL after `grace`.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<(), PodmanError> {
         let path = format!("containers/{id}/stop?timeout={}", grace.as_secs());
-        let said = self.post(&format!("stop {id}"), &path, CHANGE + grace).await;
+        let said = self.post(&format!("stop {}", short(id)), &path, CHANGE + grace).await;
         self.unless_done(said, id, |found| found.is_ok_and(|it| it.state.has_ended())).await
     }
 
     /// Removes a container, whatever it does; never its volumes. It may be gone already.
     pub async fn remove(&self, id: &str) -> Result<(), PodmanError> {
         let path = format!("containers/{id}?force=true&v=false&timeout=0");
-        let what = format!("remove {id}");
+        let what = format!("remove {}", short(id));
         let said = self.call(Method::DELETE, &what, &path, NOTHING, CHANGE).await.map(drop);
         self.unless_done(said, id, |found| found.is_err_and(|error| error.is_not_found())).await
     }
@@ -193,9 +193,15 @@ impl Podman {
             status: String,
         }
         let path = format!("containers/{id}/healthcheck");
-        let what = format!("ask {id} how it is");
+        let what = format!("ask {} how it is", short(id));
         let answer = self.call(Method::GET, &what, &path, NOTHING, limit).await?;
         Ok(read::<Answer>(&what, answer).await?.status == "healthy")
+    }
+
+    /// What a container's health command said last, if it was a complaint.
+    pub async fn complaint(&self, id: &str) -> Option<String> {
+        let found = self.inspect(id).await.ok()?;
+        found.state.last_finding().filter(|it| it.exit_code != 0).map(Finding::in_words)
     }
 
     /// An image that is here; none if it is not.
@@ -366,6 +372,11 @@ async fn read<T: DeserializeOwned>(what: &str, answer: Response) -> Result<T, Po
     let garbled = |why: String| PodmanError::Garbled { what: what.into(), why };
     let bytes = answer.bytes().await.map_err(|error| garbled(error.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))
+}
+
+/// As much of an id as Podman itself shows.
+fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
 }
 
 /// Text as part of an address.

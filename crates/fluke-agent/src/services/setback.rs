@@ -54,7 +54,7 @@ impl<K: Ord + Clone> Setbacks<K> {
     /// It failed: it is left alone from now on.
     pub fn failed(&mut self, of: K, why: String, now: Instant) {
         let length = self.lengthen(&of, now);
-        self.pause(of, why, now, length);
+        self.pause(of, Setback { why, until: now, is_restless: false }, length);
     }
 
     /// It was tried for as long as it may be, which was no steady time, and did not work out.
@@ -87,7 +87,7 @@ impl<K: Ord + Clone> Setbacks<K> {
             1 => drop(self.marks.remove(&of)),
             length => {
                 let why = format!("it does not stay up: it was started {length} times in a row");
-                self.pause(of, why, now, length - 1);
+                self.pause(of, Setback { why, until: now, is_restless: true }, length - 1);
             }
         }
     }
@@ -120,13 +120,14 @@ impl<K: Ord + Clone> Setbacks<K> {
         streak.length
     }
 
-    fn pause(&mut self, of: K, why: String, now: Instant, length: u32) {
+    /// Lengthens a setback of this moment by the pause that is due.
+    fn pause(&mut self, of: K, mut setback: Setback, length: u32) {
         let doubled = FIRST.saturating_mul(2_u32.saturating_pow(length.saturating_sub(1)));
-        let until = now + doubled.min(LONGEST);
+        setback.until += doubled.min(LONGEST);
         if let Some(streak) = self.streaks.get_mut(&of) {
-            streak.until = until;
+            streak.until = setback.until;
         }
-        self.marks.insert(of, Setback { why, until });
+        self.marks.insert(of, setback);
     }
 }
 

@@ -173,7 +173,8 @@ impl Jobs {
         let podman = self.podman.clone();
         self.running.spawn(async move {
             let answer = match podman.ask_health(&container, limit + OVERHEAD).await {
-                Ok(well) => Answer::Said { well },
+                Ok(true) => Answer::Well,
+                Ok(false) => Answer::Unwell(podman.complaint(&container).await),
                 // Who answers no question may be waited for by a Podman that answers nobody.
                 Err(error) if error.is_late() && podman.is_there(OVERHEAD).await => Answer::Silence,
                 Err(_) => Answer::NotHeard,

@@ -17,11 +17,14 @@ use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
     Change, Container, Deployment, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why,
-    is_well, plan,
+    ended, is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
 use fluke_model::service::Health;
+
+/// What Podman says at length of a container that it does not know any more.
+const GONE_MEANWHILE: &str = "somebody removed it in this moment; it is made anew";
 
 /// A change that was made and not looked at yet.
 struct Made {
@@ -174,6 +177,7 @@ impl Lane {
         let since = container.process.and_then(|process| self.lives.since(process));
         container.started = container.started.map(|started| since.unwrap_or(started).min(started));
         container.silent_at = self.doors.silent_at(&container.id);
+        container.complaint = self.rounds.complaint(&container.id).map(str::to_owned);
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
             container.health = Health::Unhealthy;
         }
@@ -330,7 +334,11 @@ impl Lane {
         began: Instant,
         account: &Account,
     ) {
-        let (now, why) = (Instant::now(), told(error));
+        let now = Instant::now();
+        let why = match change {
+            Change::Start { .. } if error.is_not_found() => GONE_MEANWHILE.to_owned(),
+            _ => told(error),
+        };
         tracing::warn!(why, "a change failed");
         match change {
             Change::Deploy { deployment, .. } => {
@@ -349,7 +357,7 @@ impl Lane {
                 self.containers.failed(THE_NETWORK.into(), why.clone(), now);
             }
         }
-        let fact = ended(Outcome::Failure, began, why);
+        let fact = end(Outcome::Failure, began, why);
         self.record(change, account, fact).await;
     }
 
@@ -360,18 +368,20 @@ impl Lane {
         if let Change::Deploy { deployment, .. } = &change {
             self.deployments.done(deployment.id, now);
         }
-        if let Change::Start { origin, .. } = &change
+        if let Change::Start { origin, unwell, .. } = &change
             && let Some(id) = origin.deployment
         {
+            if unwell.is_some() {
+                // The time that it took to end was no steady time either.
+                self.deployments.did_not_last(&id, now);
+            }
             self.deployments.done(id, now);
         }
         self.did_not_work_out(&change);
-        let state = seen.map(|seen| {
-            let it = seen.containers.iter().find(|it| Some(&it.id) == container.as_ref());
-            it.map(|it| it.state)
-        });
-        let (outcome, text) = judge(&change, state, seen.err());
-        let fact = ended(outcome, began, text);
+        let found =
+            seen.map(|seen| seen.containers.iter().find(|it| Some(&it.id) == container.as_ref()));
+        let (outcome, text) = judge(&change, found);
+        let fact = end(outcome, began, text);
         self.record(&change, &account, fact).await;
     }
 
@@ -396,19 +406,15 @@ fn account(processing: &Processing) -> Account {
 }
 
 /// How a change ended, from what was found after it.
-fn judge(
-    change: &Change,
-    found: Result<Option<State>, &PodmanError>,
-    error: Option<&PodmanError>,
-) -> (Outcome, String) {
-    let found = match (found, error) {
-        (Ok(found), _) => found,
-        (Err(_), error) => {
-            let why = error.map(|error| told(error)).unwrap_or_default();
+fn judge(change: &Change, found: Result<Option<&Container>, &PodmanError>) -> (Outcome, String) {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let why = told(error);
             return (Outcome::Failure, format!("whether it was done could not be told: {why}"));
         }
     };
-    match (change, found) {
+    match (change, found.map(|it| it.state)) {
         (Change::Remove { why: Why::Unwell(why), .. }, None) => {
             (Outcome::Failure, format!("{why}; it was removed, and what was there before serves"))
         }
@@ -416,7 +422,8 @@ fn judge(
             (Outcome::Success, String::new())
         }
         (Change::Deploy { .. } | Change::Start { .. }, _) => {
-            (Outcome::AppliedButDrifted, "it was started, and did not go on running".into())
+            let how = found.and_then(ended).map_or_else(String::new, |how| format!(": {how}"));
+            (Outcome::AppliedButDrifted, format!("it was started, and did not go on running{how}"))
         }
         (Change::Remove { .. }, Some(_)) => {
             (Outcome::AppliedButDrifted, "it was removed, and is still there".into())
@@ -425,7 +432,7 @@ fn judge(
     }
 }
 
-fn ended(outcome: Outcome, began: Instant, text: String) -> Fact {
+fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
     let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
 }

@@ -13,6 +13,8 @@ use crate::services::plan::{Container, Deployment, State};
 
 /// Between two questions to a container that has just started.
 const SOONEST: Duration = Duration::from_millis(250);
+/// What is said of one that says nothing itself.
+const NO_ANSWER: &str = "its health command does not end";
 
 /// All containers that are asked.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ struct Round {
     asked: Option<Instant>,
     is_being_asked: bool,
     known: Health,
+    /// What it complained of when it was last asked.
+    complaint: Option<String>,
     /// How often in a row no answer came.
     silent: u32,
 }
@@ -42,13 +46,12 @@ pub struct Question {
 }
 
 /// What a container said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// How it is.
-    Said {
-        /// Whether that is well.
-        well: bool,
-    },
+    /// It is well.
+    Well,
+    /// It is not; what its command said, if that is known.
+    Unwell(Option<String>),
     /// Nothing, in the time that it had.
     Silence,
     /// Nobody knows: the question may not have come to it.
@@ -97,16 +100,26 @@ impl Rounds {
         it.is_being_asked = false;
         it.asked = Some(now);
         match answer {
-            Answer::Said { well } => {
-                it.silent = 0;
-                it.known != if well { Health::Healthy } else { Health::Unhealthy }
+            Answer::Well => {
+                (it.silent, it.complaint) = (0, None);
+                it.known != Health::Healthy
+            }
+            Answer::Unwell(complaint) => {
+                (it.silent, it.complaint) = (0, complaint);
+                it.known != Health::Unhealthy
             }
             Answer::Silence => {
                 it.silent = it.silent.saturating_add(1);
+                it.complaint = Some(NO_ANSWER.into());
                 it.is_silent()
             }
             Answer::NotHeard => false,
         }
+    }
+
+    /// What a container complained of when it was last asked.
+    pub fn complaint(&self, container: &str) -> Option<&str> {
+        self.0.get(container)?.complaint.as_deref()
     }
 
     /// Whether a container does not even answer any more, which Podman does not count.
@@ -124,6 +137,7 @@ impl Round {
             asked: None,
             is_being_asked: false,
             known: container.health,
+            complaint: None,
             silent: 0,
         }
     }

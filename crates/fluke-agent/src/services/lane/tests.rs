@@ -17,7 +17,7 @@ use fluke_model::id::{InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact, SectionReport};
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::service::{ContainerSpec, HealthSpec, Phase, Replica, SnapshotService};
-use fluke_model::verdict::Outcome;
+use fluke_model::verdict::{Outcome, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;

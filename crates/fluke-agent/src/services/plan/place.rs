@@ -7,6 +7,9 @@ use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::report::{Said, report};
+use super::words::{
+    EARLIER_ONE_RUNS, changing, complaining, in_words, is_for_health, restless, unwell,
+};
 use super::{
     Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Replaces, Situation,
     State, Why,
@@ -14,7 +17,7 @@ use super::{
 
 /// How long a container that nobody asks for its health has to accept connections.
 pub const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
-const EARLIER_ONE_RUNS: &str = "a container of an earlier version runs";
+const NOT_WELL_YET: &str = "it runs, and is not well yet";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 
 /// What is wanted in one place, and what is there.
@@ -119,15 +122,18 @@ impl<'a> Place<'a> {
         };
         match current.state {
             State::Running => match changes.iter().find(is_other) {
+                // What it complains of may be other words each time, and is no other drift.
+                Some(change) if is_for_health(change) => Some(unwell(current).into()),
                 Some(change) => Some(in_words(change)),
                 // A setback is forgotten once it has been well for a while.
                 None if is_well(current, wanted, situation.now) => {
                     situation.setbacks.get(&wanted.id).map(|_| UNSTEADY.into())
                 }
-                None if current.health == Health::Unhealthy => Some("it is not well".into()),
-                None => Some("it runs, and is not well yet".into()),
+                None if current.health == Health::Unhealthy => Some(unwell(current).into()),
+                None => Some(NOT_WELL_YET.into()),
             },
-            State::Changing => Some("somebody is changing it".into()),
+            State::Changing if current.told_to_end.is_some() => Some(unwell(current).into()),
+            State::Changing => Some(changing(current)),
             State::Created | State::Exited | State::Stuck => {
                 Some("its container does not run".into())
             }
@@ -155,13 +161,16 @@ impl<'a> Place<'a> {
         match (&current.tampered, current.state) {
             (Some(how), _) => changes.extend(remove(current, Why::Tampered(how.clone()))),
             (None, State::Stuck) => changes.extend(remove(current, Why::Stuck)),
-            (None, State::Changing) => return Some("somebody is changing it".into()),
+            (None, State::Changing) => return Some(changing(current)),
             (None, State::Created | State::Exited) => {
                 return self.start(current, wanted, situation, plan, changes);
             }
             (None, State::Running) if is_well(current, wanted, situation.now) => {
                 self.retire_predecessors(wanted, situation, plan, changes);
-                return current.silent_at.map(|port| format!("nothing listens at port {port}"));
+                let is_unsteady = situation.setbacks.contains_key(&wanted.id);
+                let silent =
+                    current.silent_at.map(|port| format!("nothing listens at port {port}"));
+                return silent.or(is_unsteady.then(|| UNSTEADY.into()));
             }
             (None, State::Running) => {
                 return self.watch_over(current, wanted, situation, plan, changes);
@@ -264,11 +273,11 @@ impl<'a> Place<'a> {
         match (setback, running) {
             // It does not stay up, and what was there before it did.
             (Some(setback), _) if !self.predecessors.is_empty() => {
-                changes.extend(remove(current, Why::Unwell(setback.why.clone())))
+                changes.extend(remove(current, Why::Unwell(restless(setback, current))))
             }
             (Some(setback), _) => {
                 plan.look_by(setback.until);
-                return Some(setback.why.clone());
+                return Some(restless(setback, current));
             }
             (None, Some(predecessor)) if wanted.spec.is_stateful() => {
                 changes.extend(make_way(predecessor));
@@ -311,12 +320,9 @@ impl<'a> Place<'a> {
             || give_up.is_some_and(|give_up| give_up <= situation.now);
         if !is_over {
             give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
-            return Some("it runs, and is not well yet".into());
+            return Some(complaining(NOT_WELL_YET, current));
         }
-        let note = match current.health {
-            Health::Unhealthy => "it is not well".to_string(),
-            _ => "it did not become well in time".to_string(),
-        };
+        let note = complaining(unwell(current), current);
         if !self.predecessors.is_empty() {
             changes.extend(remove(current, Why::Unwell(note.clone())));
             return Some(note);
@@ -432,22 +438,4 @@ fn start(container: &Container) -> Change {
         Some(Ending::Goes(_)) | None => None,
     };
     Change::Start { container: id, origin, state: container.state, unwell }
-}
-
-fn in_words(change: &Change) -> String {
-    match change {
-        Change::Remove { why, .. } | Change::Stop { why, .. } => match why {
-            Why::Tampered(how) => format!("its container was changed: {how}"),
-            Why::MakesWay => EARLIER_ONE_RUNS.into(),
-            Why::Restarted(why) => why.clone(),
-            _ => "a container of it is there that should not be".into(),
-        },
-        Change::MakeNetwork { .. } => "the network of containers is missing".into(),
-        Change::Start { .. } => "its container does not run".into(),
-        Change::Deploy { replaces, .. } => match replaces {
-            Replaces::Nothing => "its container is missing".into(),
-            Replaces::Version => EARLIER_ONE_RUNS.into(),
-            Replaces::Values(how) => how.clone(),
-        },
-    }
 }

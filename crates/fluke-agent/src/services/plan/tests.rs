@@ -17,6 +17,10 @@ use crate::services::fixture::{container, deployment, service, spec};
 
 const DRAIN: Duration = Duration::from_secs(5);
 
+fn setback(why: &str, until: Instant) -> Setback {
+    Setback { why: why.into(), until, is_restless: false }
+}
+
 /// One host in the mind of a test.
 #[derive(Debug, Clone)]
 struct Host {
@@ -229,7 +233,7 @@ fn one_that_is_not_well_and_alone_is_started_again() {
     host.now += Duration::from_secs(10);
     assert_eq!(host.changes(), ["stop c: to be started again"]);
     let until = host.now + DRAIN;
-    host.setbacks.insert(web.id, Setback { why: "it does not last".into(), until });
+    host.setbacks.insert(web.id, setback("it does not last", until));
     assert_eq!(host.changes(), [""; 0], "it may become well in the pause");
     assert_eq!(host.plan().look_at, Some(until));
     host.now = until;
@@ -262,7 +266,7 @@ fn two_containers_never_have_one_volume() {
     assert_eq!(host.changes(), ["remove old: succeeded"]);
     // Does not come up: the old one is there to go back to.
     host.containers.pop();
-    let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
+    let setback = setback("it did not", host.now + DRAIN);
     host.setbacks.insert(new.id, setback);
     assert_eq!(host.changes(), ["start old"]);
 }
@@ -322,7 +326,7 @@ fn what_could_not_be_changed_holds_up_nothing_else() {
         State::Exited,
     ));
     let until = host.now + DRAIN;
-    host.held_up.insert("a".into(), Setback { why: "it would not".into(), until });
+    host.held_up.insert("a".into(), setback("it would not", until));
     assert_eq!(host.changes(), ["remove b: orphan"]);
     assert_eq!(host.plan().look_at, Some(until));
     host.now = until;

@@ -71,12 +71,64 @@ pub struct Details {
 pub struct Condition {
     /// As in the list.
     pub status: String,
+    /// What its program ended with, if it did.
+    #[serde(default)]
+    pub exit_code: i32,
+    /// Whether it was ended for want of memory.
+    #[serde(default, rename = "OOMKilled")]
+    pub out_of_memory: bool,
+    /// What its health command said.
+    #[serde(default)]
+    pub health: Option<Checkup>,
+}
+
+/// What health commands said, where somebody asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Checkup {
+    /// The last few, oldest first.
+    #[serde(default)]
+    pub log: Option<Vec<Finding>>,
+}
+
+/// What one health command said.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Finding {
+    /// 0: well.
+    pub exit_code: i32,
+    /// The beginning of what it printed.
+    #[serde(default)]
+    pub output: String,
 }
 
 impl Condition {
     /// Whether it ran, and does no more.
     pub fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "exited" | "stopped")
+    }
+
+    /// The last thing that its health command said.
+    pub fn last_finding(&self) -> Option<&Finding> {
+        self.health.as_ref()?.log.as_ref()?.last()
+    }
+}
+
+/// What is told of what a health command printed.
+const LONGEST_OUTPUT: usize = 200;
+
+impl Finding {
+    /// How it ended, and the last line that it printed: that is where programs say why.
+    pub fn in_words(&self) -> String {
+        let how = format!("its health command ended with exit code {}", self.exit_code);
+        let mut lines = self.output.lines().rev().map(str::trim);
+        match lines.find(|line| !line.is_empty()) {
+            Some(line) => {
+                let line: String = line.chars().take(LONGEST_OUTPUT).collect();
+                format!("{how}: {line}")
+            }
+            None => how,
+        }
     }
 }
 

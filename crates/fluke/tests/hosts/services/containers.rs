@@ -94,7 +94,8 @@ fn a_container_that_is_not_well_any_more_is_restarted_where_its_policy_lets_it_b
     let second = life(&container);
     becomes_ill(&container);
     bed.until("it is left to a human", |bed| {
-        described(bed).contains("it is not well; its policy is alert_only")
+        let said = described(bed);
+        said.contains("it is not well: ") && said.contains("; its policy is alert_only")
     });
     assert_eq!(life(&container), second);
     is_asked_for(&bed);

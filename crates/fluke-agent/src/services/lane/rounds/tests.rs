@@ -30,13 +30,17 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
         rounds.see(&[container(health, start)], &[deployment()], now);
         for question in rounds.due(now) {
             asked.push((now - start).as_millis() as u64);
-            rounds.answered(&question.container, Answer::Said { well: false }, now);
+            rounds.answered(&question.container, Answer::Unwell(None), now);
         }
         now = rounds.next().expect("it goes on");
         if now > start + end {
             return asked;
         }
     }
+}
+
+fn answer(well: bool) -> Answer {
+    if well { Answer::Well } else { Answer::Unwell(None) }
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
         rounds.see(&[container(known, now)], &[deployment()], now);
         assert_eq!(rounds.due(now).len(), 1);
         assert_eq!(rounds.due(now), [], "one question at a time");
-        assert_eq!(rounds.answered("c", Answer::Said { well }, now), worth, "{known:?} {well}");
+        assert_eq!(rounds.answered("c", answer(well), now), worth, "{known:?} {well}");
     }
 }
 
@@ -80,8 +84,24 @@ fn who_does_not_answer_is_not_well_and_is_asked_less() {
     rounds.due(rounds.next().expect("it goes on"));
     assert!(rounds.answered("c", Answer::Silence, now) && rounds.is_silent("c"));
     assert_eq!(rounds.next(), Some(now + Duration::from_secs(40)));
-    rounds.answered("c", Answer::Said { well: true }, now);
+    rounds.answered("c", Answer::Well, now);
     assert!(!rounds.is_silent("c"));
+}
+
+#[test]
+fn what_was_last_complained_of_is_known_until_it_is_well() {
+    let now = Instant::now();
+    let mut rounds = Rounds::default();
+    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    for (answer, complaint) in [
+        (Answer::Unwell(Some("no".into())), Some("no")),
+        (Answer::NotHeard, Some("no")),
+        (Answer::Silence, Some(NO_ANSWER)),
+        (Answer::Well, None),
+    ] {
+        rounds.answered("c", answer.clone(), now);
+        assert_eq!(rounds.complaint("c"), complaint, "{answer:?}");
+    }
 }
 
 #[test]
@@ -90,7 +110,7 @@ fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, start)], &[deployment()], start);
     rounds.due(start);
-    rounds.answered("c", Answer::Said { well: true }, start);
+    rounds.answered("c", Answer::Well, start);
     let later = start + Duration::from_secs(5);
     let again = Container { process: Some(2), ..container(Health::Starting, later) };
     rounds.see(&[again], &[deployment()], later);

@@ -39,7 +39,8 @@ fn a_container_that_does_not_stay_up_is_not_started_without_end() {
     tell(async |stage| {
         let web = stage.wants([service("web", spec("exit 3"))])[0];
         let report = stage.until_report(web, |report| report.phase == Phase::Failed).await;
-        assert!(report.note.is_some_and(|note| note.contains("does not stay up")));
+        let note = report.note.unwrap_or_default();
+        assert!(note.contains("does not stay up") && note.contains("exit code 3"), "{note}");
         assert!(stage.endings("container.web").len() >= 2, "it was tried again at once");
     });
 }
@@ -114,6 +115,27 @@ fn one_that_somebody_made_by_hand_under_its_labels_goes() {
     });
 }
 
+/// Of a command that says nothing itself.
+const COMPLAINT: &str = "it is not well: its health command ended with exit code 1";
+
+#[test]
+fn one_that_takes_its_time_to_end_is_not_restarted_without_pauses() {
+    tell(async |stage| {
+        // As most programs do that are the first process of a container and do not expect to be.
+        let mut deaf = with_health("mkdir -p /tmp; touch /tmp/well; trap '' TERM; sleep 1000");
+        let health = deaf.health.as_mut().expect("it has one");
+        (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
+        let web = stage.wants([service("web", deaf)])[0];
+        stage.until_serves(web).await;
+        let before = stage.containers().await.remove(0);
+        stage.cli(&["exec", &before.id, "busybox", "rm", "/tmp/well"]);
+        stage.until_runs_other_than(&before).await;
+        let report = stage.until_serves(web).await;
+        let Verdict::Drifted(drift) = report.verdict else { panic!("it is steady: {report:?}") };
+        assert!(drift.reason.contains("for too short a time"), "{}", drift.reason);
+    });
+}
+
 #[test]
 fn a_container_that_is_not_well_any_more_is_started_again() {
     tell(async |stage| {
@@ -128,7 +150,7 @@ fn a_container_that_is_not_well_any_more_is_started_again() {
         assert_eq!(before.id, after.id, "it is the same container");
         stage.until_serves(web).await;
         let is_told =
-            |fact: &Fact| matches!(fact, Fact::Began { reason } if reason.contains("not well"));
+            |fact: &Fact| matches!(fact, Fact::Began { reason } if reason.contains(COMPLAINT));
         stage.until(|stage| stage.facts("container.web").iter().any(is_told)).await;
         stage.until(|stage| stage.endings("container.web").len() == 2).await;
         assert_eq!(stage.endings("container.web"), [Outcome::Success; 2]);

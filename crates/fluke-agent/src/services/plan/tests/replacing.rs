@@ -84,7 +84,7 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     host.containers[1].state = State::Exited;
     assert_eq!(host.changes(), ["remove new: unwell"], "it is not started again");
     host.containers.pop();
-    let setback = Setback { why: "it did not".into(), until: host.now + DRAIN };
+    let setback = setback("it did not", host.now + DRAIN);
     host.setbacks.insert(new.id, setback);
     assert_eq!(host.changes(), [""; 0], "not at once");
     assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
@@ -130,7 +130,7 @@ fn a_successor_that_does_not_stay_up_makes_way_for_its_predecessor() {
         let mut host = Host::wanting(new.clone())
             .having(container("old", &old, State::Exited))
             .having(container("new", &new, State::Exited));
-        let setback = Setback { why: "it ended at once".into(), until: host.now + DRAIN };
+        let setback = setback("it ended at once", host.now + DRAIN);
         host.setbacks.insert(new.id, setback);
         assert_eq!(host.changes(), ["remove new: unwell"]);
         host.containers.pop();
