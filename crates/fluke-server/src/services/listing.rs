@@ -297,21 +297,33 @@ fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<Ro
         Traffic::Tcp { external, domain } => (domain.clone(), *external),
         Traffic::Udp { external } => (None, *external),
     };
-    let has_loaded = |host: &&HostView| host.routes() == Some(routes.hash());
+    let proxies = || book.view().hosts.proxies().filter(|(_, host)| host.is_a_proxy());
+    let is_without = |host: &HostView| left_out(host, &key).is_some();
+    let has_loaded = |host: &HostView| host.routes() == Some(routes.hash()) && !is_without(host);
     let behind = book.view().proxies_without(routes.hash());
-    let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now));
-    let proxies =
-        || book.view().hosts.proxies().map(|(_, host)| host).filter(|host| host.is_a_proxy());
+    let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now) && !is_without(proxy));
+    let behind = behind.map(|(name, proxy)| given_up(name, proxy));
+    let without =
+        proxies().filter_map(|(name, host)| Some(format!("{name}: {}", left_out(host, &key)?)));
     Some(RouteView {
         port: port.name.clone(),
         protocol: route.traffic.protocol().to_string(),
         domain,
         external,
         upstreams: route.upstreams.iter().copied().collect(),
-        loaded: proxies().filter(has_loaded).count() as u32,
+        loaded: proxies().filter(|(_, host)| has_loaded(host)).count() as u32,
         proxies: proxies().count() as u32,
-        behind: behind.map(|(name, proxy)| given_up(name, proxy)).collect(),
+        behind: behind.chain(without).collect(),
     })
+}
+
+/// Why a proxy leaves out this one route, as it says; it may have loaded all others.
+fn left_out<'a>(proxy: &'a HostView, route: &RouteKey) -> Option<&'a str> {
+    let problem = proxy.network.as_ref()?.routes.as_ref()?.problem.as_deref()?;
+    let name = format!("{}.{} is left out", route.service, route.port);
+    let mut at = problem.match_indices(&name).map(|(at, _)| &problem[..at]);
+    // Another's name may end in this one.
+    at.any(|before| before.is_empty() || before.ends_with(char::is_whitespace)).then_some(problem)
 }
 
 #[cfg(test)]

@@ -264,6 +264,29 @@ fn a_route_says_how_many_proxies_have_it() {
 }
 
 #[test]
+fn a_route_that_a_proxy_leaves_out_is_not_loaded_there_and_says_why() {
+    let mut lab = Lab::new(None);
+    lab.joins("p", NodeType::Proxy);
+    lab.runs("p", vec![lab.wanted("p", Replica::Own)]);
+    let hash = lab.book.directory().routes.hash();
+    for (problem, loaded) in [
+        ("all other routes are in effect, but web.http is left out: its port is taken", 0),
+        ("all other routes are in effect, but old-web.http is left out: its port is taken", 1),
+        ("a certificate cannot be read", 1),
+    ] {
+        let section =
+            |problem: Option<&str>| SectionReport { hash, problem: problem.map(Into::into) };
+        let routes = Some(section(Some(problem)));
+        let report = NetworkReport { names: section(None), routes, mesh: section(None) };
+        lab.says("p", Word::Network(report));
+        let route = lab.seen().routes.remove(0);
+        assert_eq!((route.loaded, route.proxies), (loaded, 1), "{problem}");
+        let why = (loaded == 0).then(|| format!("p: {problem}"));
+        assert_eq!(route.behind, Vec::from_iter(why));
+    }
+}
+
+#[test]
 fn a_proxy_that_is_waited_for_is_named_and_one_that_is_not_any_more_with_its_problem() {
     let mut lab = Lab::new(None);
     lab.joins("p", NodeType::Proxy);

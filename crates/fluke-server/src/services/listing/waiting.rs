@@ -1,6 +1,7 @@
 //! What replicas wait for, and what is odd about their volumes, in words.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use fluke_model::id::{AgentName, VolumeName};
 use fluke_model::service::{DeploymentReport, Replica, Service};
@@ -135,7 +136,8 @@ fn wait_for_a_host(nowhere: &[u32], but: impl FnOnce() -> String) -> Option<Stri
     ))
 }
 
-/// What is to be known about the volumes of a replica that is on `host`.
+/// What is to be known about a replica that is on `host`: whether it waits for it or moves, and who
+/// else has its volumes.
 pub(super) fn remark(
     service: &Service,
     replica: Replica,
@@ -144,6 +146,14 @@ pub(super) fn remark(
     owners: &Owners<'_>,
 ) -> Option<String> {
     let Replica::Number(number) = replica else { return None };
+    if service.container.volumes.is_empty() {
+        let patience = span(service.reschedule_after);
+        return is_away.then(|| {
+            format!(
+                "it is started on another host that matches once this one was away for {patience}"
+            )
+        });
+    }
     let owners = owners.get(&number)?;
     let pinned = owners.get(host).filter(|_| is_away);
     let pinned = pinned.map(|volumes| {
@@ -161,6 +171,14 @@ pub(super) fn remark(
     let doubled = doubled.filter(|_| owners.contains_key(host));
     let remarks: Vec<String> = pinned.into_iter().chain(doubled).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
+/// As manifests write it.
+fn span(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds if seconds >= 60 && seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
 }
 
 /// "its volume `data`", "its volumes `data`, `log`".
