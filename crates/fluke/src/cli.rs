@@ -122,6 +122,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   fluke get agents -w
   fluke get agents --status drifted --label role=web
+  fluke get services
   fluke get drift -o json
   fluke get events --agent web-01 --limit 50")]
     Get {
@@ -133,6 +134,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   fluke describe agent web-01
   fluke describe task certs
+  fluke describe service shop
   fluke describe source")]
     Describe {
         /// What to tell about.

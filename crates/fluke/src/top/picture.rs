@@ -179,7 +179,7 @@ impl Top {
         for name in self.order.iter().skip(first).take(rows) {
             if let Some(agent) = self.agents.get(name) {
                 let mark = if self.chosen.as_ref() == Some(name) { "›" } else { "" };
-                let [name, status, tasks, drifted, failed, _, _, labels, seen] =
+                let [name, status, tasks, _, drifted, failed, _, _, labels, seen] =
                     fleet::agent_row(agent, now);
                 table.row([mark.into(), name, status, tasks, drifted, failed, labels, seen]);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fluke_model::api::{Agent, Agents, DriftEntry, Events, TaskView};
+use fluke_model::api::{Agent, Agents, DriftEntry, Events, TaskCounts, TaskView};
 use fluke_model::event::Event;
 use fluke_model::id::TaskName;
 use fluke_model::status::{Status, StepStatus};
@@ -54,10 +54,11 @@ pub fn worst_drift_first(drift: &mut [DriftEntry]) {
     drift.sort_by_key(|entry| step_urgency(entry.status));
 }
 
-const AGENTS: [Column; 9] = [
+const AGENTS: [Column; 10] = [
     Column::name("NAME", 0, 16),
     Column::new("STATUS"),
     Column::new("TASKS"),
+    Column::cut("SERVICES", 3, 8),
     Column::cut("DRIFTED", 2, 7),
     Column::cut("FAILED", 2, 6),
     Column::cut("COMMIT", 5, 9),
@@ -70,23 +71,49 @@ const AGENTS: [Column; 9] = [
 pub fn agents(list: &[Agent], now: Timestamp) -> Table {
     let mut list = list.to_vec();
     worst_agents_first(&mut list);
-    let mut table = Table::new(&AGENTS);
+    let shown = Shown::of(&list);
+    let mut table = Table::new(&shown.columns());
     for agent in &list {
-        table.row(agent_row(agent, now));
+        table.row(shown.fields(agent_row(agent, now)));
     }
     table
 }
 
+/// Which columns of agents are shown: that of services only where there are any.
+struct Shown {
+    services: bool,
+}
+
+impl Shown {
+    /// Where services are among the columns.
+    const SERVICES: usize = 3;
+
+    fn of(list: &[Agent]) -> Self {
+        Self { services: list.iter().any(|agent| agent.services.is_some()) }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.fields(AGENTS).collect()
+    }
+
+    fn fields<T>(&self, all: [T; 10]) -> impl Iterator<Item = T> {
+        let services = self.services;
+        let fields = all.into_iter().enumerate();
+        fields.filter(move |(at, _)| services || *at != Self::SERVICES).map(|(_, field)| field)
+    }
+}
+
 /// Those that are not as they were, for who reads line by line.
 pub fn changed_agents(old: &[Agent], new: &[Agent], now: Timestamp) -> Table {
-    let mut table = Table::untitled(&AGENTS);
+    let shown = Shown { services: Shown::of(old).services || Shown::of(new).services };
+    let mut table = Table::untitled(&shown.columns());
     let unchanged = |agent: &Agent| {
         let before = old.binary_search_by(|before| before.name.cmp(&agent.name)).ok();
         // Being heard again is no news.
         before.is_some_and(|at| Agent { last_seen: agent.last_seen, ..old[at].clone() } == *agent)
     };
     for agent in new.iter().filter(|agent| !unchanged(agent)) {
-        table.row(agent_row(agent, now));
+        table.row(shown.fields(agent_row(agent, now)));
     }
     let gone =
         |before: &&Agent| new.binary_search_by(|agent| agent.name.cmp(&before.name)).is_err();
@@ -100,8 +127,12 @@ pub fn changed_agents(old: &[Agent], new: &[Agent], now: Timestamp) -> Table {
 pub const GONE: &str = "gone";
 
 /// The fields of one agent.
-pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
+pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 10] {
     let (tasks, services) = (agent.tasks, agent.services.unwrap_or_default());
+    let in_sync = |counts: TaskCounts| match counts.total {
+        0 => Cell::painted("-", Paint::Dim),
+        total => format!("{}/{total}", counts.in_sync).into(),
+    };
     let painted_count = |count: u32, paint| match count {
         0 => Cell::painted("0", Paint::Dim),
         some => Cell::painted(some.to_string(), paint),
@@ -109,7 +140,8 @@ pub fn agent_row(agent: &Agent, now: Timestamp) -> [Cell; 9] {
     [
         agent.name.as_str().into(),
         status(agent.status),
-        format!("{}/{}", tasks.in_sync, tasks.total).into(),
+        in_sync(tasks),
+        in_sync(services),
         painted_count(tasks.drifted + services.drifted, Paint::Yellow),
         painted_count(tasks.failed + services.failed, Paint::Red),
         agent.commit.as_ref().map_or("-".into(), |commit| sanitise::line(commit.short())).into(),

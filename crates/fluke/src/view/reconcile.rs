@@ -86,14 +86,19 @@ fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {
         report.line(0, &[(&place, Paint::Bold), (&outcome, Paint::Red)]);
         report.quote(2, step.output.as_deref().unwrap_or_default(), Paint::Plain);
     }
-    if let Some(error) = &agent.error {
+    let outputs = || agent.steps.iter().filter_map(|step| step.output.as_deref());
+    // What a step has said already is not said again.
+    let is_told = |line: &&str| outputs().any(|it| !it.is_empty() && line.ends_with(it.trim_end()));
+    let error = agent.error.iter().flat_map(|error| error.lines()).filter(|line| !is_told(line));
+    let error = error.collect::<Vec<_>>().join("\n");
+    if !error.is_empty() {
         let name = format!("{}:", agent.name);
         match error.contains('\n') {
             true => {
                 report.line(0, &[(&name, Paint::Bold)]);
-                report.quote(2, error, Paint::Red);
+                report.quote(2, &error, Paint::Red);
             }
-            false => report.line(0, &[(&name, Paint::Bold), (error, Paint::Red)]),
+            false => report.line(0, &[(&name, Paint::Bold), (&error, Paint::Red)]),
         }
     }
 }

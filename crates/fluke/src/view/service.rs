@@ -26,9 +26,13 @@ const SERVICES: [Column; 6] = [
     Column::cut("REACHED AT", 3, 20),
 ];
 
-/// What is wrong first; those that stand alike as they were: by name.
+/// What is wrong first, then those that a host is away of or that nobody gets in to; those that
+/// stand alike as they were: by name.
 pub fn worst_first(services: &mut [ServiceView]) {
-    services.sort_by_key(|service| fleet::urgency(service.status));
+    services.sort_by_key(|service| {
+        let is_well = service.counts.serving >= service.counts.wanted && has_way_in(service);
+        (fleet::urgency(service.status), is_well)
+    });
 }
 
 /// `fluke get services`
@@ -60,16 +64,58 @@ fn row(service: &ServiceView) -> [Cell; 6] {
         0 => Cell::painted("0", Paint::Dim),
         some => Cell::painted(some.to_string(), Paint::Red),
     };
-    let reached: Vec<String> = service.routes.iter().map(entrance).collect();
-    let reached = if reached.is_empty() { vec![service.hostname.clone()] } else { reached };
+    let serving = format!("{}/{}", counts.serving, counts.wanted);
     [
         service.name.as_str().into(),
         fleet::status(service.status),
-        format!("{}/{}", counts.serving, counts.wanted).into(),
+        match counts.serving {
+            serves if serves >= counts.wanted => serving.into(),
+            0 => Cell::painted(serving, Paint::Red),
+            _ => Cell::painted(serving, Paint::Yellow),
+        },
         failed,
         sanitise::line(&service.image).into(),
-        sanitise::line(&reached.join(", ")).into(),
+        reached_at(service),
     ]
+}
+
+fn reached_at(service: &ServiceView) -> Cell {
+    let ways = match service.routes.is_empty() {
+        true => sanitise::line(&service.hostname),
+        false => sanitise::line(&entrances(service)),
+    };
+    match service.routes.first() {
+        Some(route) if route.proxies == 0 => {
+            Cell::painted(format!("no proxy: {ways}"), Paint::Yellow)
+        }
+        Some(_) if !has_way_in(service) => {
+            Cell::painted(format!("not loaded: {ways}"), Paint::Yellow)
+        }
+        _ => ways.into(),
+    }
+}
+
+/// All the ways in from outside.
+fn entrances(service: &ServiceView) -> String {
+    service.routes.iter().map(entrance).collect::<Vec<_>>().join(", ")
+}
+
+fn loaded_by(route: &RouteView) -> String {
+    let proxies = match route.proxies {
+        1 => "1 proxy".to_string(),
+        all => format!("{all} proxies"),
+    };
+    format!("loaded by {} of {proxies}", route.loaded)
+}
+
+/// Whether any proxy leads there, as far as one is needed.
+fn has_way_in(service: &ServiceView) -> bool {
+    service.routes.iter().all(|route| route.loaded > 0 || !is_given_up(route))
+}
+
+/// Whether there is no proxy, or one that is not waited for any more.
+fn is_given_up(route: &RouteView) -> bool {
+    route.proxies == 0 || !route.behind.is_empty()
 }
 
 /// Where the world finds it.
@@ -95,11 +141,14 @@ pub fn describe(service: &ServiceView, style: Style) -> String {
     }
     let mut deployments: Vec<&DeploymentView> = service.deployments.iter().collect();
     deployments.sort_by_key(|it| fleet::urgency(it.status));
-    // What goes is no problem of its own: it goes, or it serves until what follows it does.
-    let is_wrong =
-        |it: &&&DeploymentView| it.status != Status::InSync && it.phase != Phase::Retiring;
+    // What goes is no problem of its own: it goes, or it serves until what follows it does. One that
+    // runs as it should may still have something to say, such as that nothing listens.
+    let is_wrong = |it: &&&DeploymentView| {
+        it.phase != Phase::Retiring && (it.status != Status::InSync || it.note.is_some())
+    };
     let wrong = deployments.iter().filter(is_wrong);
     wrong.take(PROBLEMS).for_each(|it| tell_problem(&mut report, service, it));
+    tell_lack_of_ways(&mut report, service);
     tell_replicas(&mut report, &deployments);
     tell_ways(&mut report, service);
     report.heading("Definition");
@@ -128,12 +177,13 @@ fn wanted(service: &ServiceView) -> String {
 fn tell_standing(report: &mut Report, service: &ServiceView) {
     let name = (service.name.as_str(), Paint::Bold);
     let counts = service.counts;
+    let serve = if counts.wanted == 1 { "serves" } else { "serve" };
     let serving =
-        format!("{} of {} serve", counts.serving, count(counts.wanted as usize, "replica"));
+        format!("{} of {} {serve}", counts.serving, count(counts.wanted as usize, "replica"));
     let how = service.status.as_str().replace('_', " ");
     let is = ("is", Paint::Plain);
-    report
-        .line(0, &[name, is, (&how, service.status.into()), (&format!("({serving})"), Paint::Dim)]);
+    let paint = if counts.serving < counts.wanted { Paint::Yellow } else { Paint::Dim };
+    report.line(0, &[name, is, (&how, service.status.into()), (&format!("({serving})"), paint)]);
 }
 
 fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView) {
@@ -142,21 +192,54 @@ fn tell_problem(report: &mut Report, service: &ServiceView, it: &DeploymentView)
         Some(number) => format!("replica {number} on {}", it.agent),
         None => format!("the one on {}", it.agent),
     };
-    // What was last known of a host that is away may no longer be so.
-    let how = match it.status {
-        Status::Offline => "offline".to_string(),
-        _ => state(it.phase, it.health),
-    };
+    let how = standing(it.status, it.phase, it.health);
     report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&how, it.status.into())]);
     if let Some(note) = &it.note {
         report.beside("why", note, Paint::Plain);
+    }
+    let is_before = |before: &DeploymentView| {
+        let is_here = (&before.agent, before.replica) == (&it.agent, it.replica);
+        is_here && before.serves && before.phase == Phase::Retiring
+    };
+    if service.deployments.iter().any(is_before) {
+        report.beside("but", "the version before it serves on", Paint::Plain);
     }
     if it.refused {
         report.beside("next", REFUSED, Paint::Plain);
     } else if it.connected {
         tell_outlook(report, it.status, service.policy, &service.name, &it.agent);
+    } else {
+        let agent = &it.agent;
+        let since = format!("fluke describe agent {agent}   says since when, and where to look");
+        report.beside("do", &since, Paint::Cyan);
     }
 }
+
+/// Why nothing comes in from outside, or not everywhere, and what to do about it.
+fn tell_lack_of_ways(report: &mut Report, service: &ServiceView) {
+    let Some(route) = service.routes.iter().find(|route| is_given_up(route)) else { return };
+    let ways = entrances(service);
+    let how = match route.proxies {
+        0 => "without a proxy".to_string(),
+        _ => loaded_by(route),
+    };
+    report.gap();
+    let is = if service.routes.len() == 1 { "is" } else { "are" };
+    report.line(0, &[(&ways, Paint::Bold), (is, Paint::Plain), (&how, Paint::Yellow)]);
+    if route.proxies == 0 {
+        report.beside("why", NO_PROXY, Paint::Plain);
+        report.beside("do", MAKE_PROXY, Paint::Cyan);
+    }
+    route.behind.iter().for_each(|why| report.beside("why", why, Paint::Plain));
+}
+
+/// What that means.
+const NO_PROXY: &str = "no proxy is connected; one whose agent is away leads where it led before, \
+                        without any nothing comes in";
+
+/// How a host becomes a proxy.
+const MAKE_PROXY: &str = "on the host that is to be one: proxy = true in /etc/fluke/agent.hcl, then \
+                        systemctl reload fluke-agent";
 
 /// What becomes of what a host's own config refuses.
 pub const REFUSED: &str = "nothing of it is touched until that host's own config allows it";
@@ -179,16 +262,30 @@ pub fn tell_outlook(
                 true => "it is tried again, with pauses that grow".to_string(),
                 false => waits(),
             };
-            (next, Some(events))
+            (next, Some(format!("{events}\n{by_hand}   tries it now")))
         }
         Status::Drifted if !policy.remediates() => (waits(), Some(by_hand)),
-        Status::Drifted => ("it is put right when its turn comes".to_string(), Some(by_hand)),
+        Status::Drifted => {
+            ("it is put right by itself".to_string(), Some(format!("{by_hand}   does it now")))
+        }
         Status::Applying => ("it is under way".to_string(), None),
         Status::InSync | Status::Unknown | Status::Offline => return,
     };
     report.beside("next", &next, Paint::Plain);
     if let Some(command) = command {
         report.beside("do", &command, Paint::Cyan);
+    }
+}
+
+/// How one that is not as it should be stands. What was last known of a host that is away, or whose
+/// Podman does not answer, may no longer be so.
+pub fn standing(status: Status, phase: Phase, health: Health) -> String {
+    match status {
+        Status::Offline => "offline".to_string(),
+        Status::Failed if phase == Phase::Running && health != Health::Unhealthy => {
+            format!("failed (last known: {})", state(phase, health))
+        }
+        _ => state(phase, health),
     }
 }
 
@@ -245,11 +342,7 @@ fn tell_ways(report: &mut Report, service: &ServiceView) {
         let to = if upstreams.is_empty() { "nowhere".into() } else { upstreams.join(", ") };
         let proxies = match route.proxies {
             0 => "no proxy is connected".to_string(),
-            all => format!(
-                "loaded by {} of {}",
-                route.loaded,
-                if all == 1 { "1 proxy".into() } else { format!("{all} proxies") }
-            ),
+            _ => loaded_by(route),
         };
         let behind: String = route.behind.iter().map(|why| format!("; {why}")).collect();
         fields.push((entrance(route), format!("{to} ({proxies}{behind})")));

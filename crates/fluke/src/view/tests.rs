@@ -70,14 +70,16 @@ fn drifted_agent() -> AgentDetail {
 
 #[test]
 fn agents_are_a_line_each() {
-    let list: Agents = read(
-        json!({ "agents": [agent("web-01", "in_sync", 3, 0, 0), agent("db-1", "failed", 4, 1, 2)] }),
-    );
+    let mut app = agent("app-1", "in_sync", 0, 0, 0);
+    app["services"] = json!({"total": 2, "in_sync": 2, "drifted": 0, "failed": 0});
+    let web = agent("web-01", "in_sync", 3, 0, 0);
+    let list: Agents = read(json!({ "agents": [app, web, agent("db-1", "failed", 4, 1, 2)] }));
     assert_eq!(
         fleet::agents(&list.agents, now()).render(PIPE, 0),
-        "NAME    STATUS   TASKS  DRIFTED  FAILED  COMMIT     VERSION  LABELS    SEEN
-db-1    failed   1/4    1        2       012345678  0.1.0    role=web  3s ago
-web-01  in_sync  3/3    0        0       012345678  0.1.0    role=web  3s ago
+        "NAME    STATUS   TASKS  SERVICES  DRIFTED  FAILED  COMMIT     VERSION  LABELS    SEEN
+db-1    failed   1/4    -         1        2       012345678  0.1.0    role=web  3s ago
+app-1   in_sync  -      2/2       0        0       012345678  0.1.0    role=web  3s ago
+web-01  in_sync  3/3    -         0        0       012345678  0.1.0    role=web  3s ago
 "
     );
 }
@@ -435,4 +437,64 @@ fn a_service_tells_what_is_wrong_first() {
         let list = service::list(&[web()]).render(terminal(width), 0);
         insta::assert_snapshot!(format!("services_{width}"), fitting(list, width));
     }
+}
+
+#[test]
+fn a_service_that_nobody_gets_in_to_says_so_though_all_of_it_runs() {
+    let with = |loaded: u32, proxies: u32, behind: &[&str]| {
+        let mut it = web();
+        it.status = Status::InSync;
+        (it.counts.serving, it.counts.failed) = (it.counts.wanted, 0);
+        it.deployments.truncate(1);
+        it.waiting.clear();
+        let route = &mut it.routes[0];
+        (route.loaded, route.proxies) = (loaded, proxies);
+        route.behind = behind.iter().map(|why| why.to_string()).collect();
+        it
+    };
+    for (it, listed, told) in [
+        (with(1, 1, &[]), " shop.example.com", ""),
+        (with(0, 1, &[]), " shop.example.com", ""),
+        (
+            with(0, 0, &[]),
+            "no proxy: shop.example.com",
+            "shop.example.com is without a proxy\n  why   no proxy is connected; one",
+        ),
+        (
+            with(0, 1, &["edge-1 is ill"]),
+            "not loaded: shop.example.com",
+            "shop.example.com is loaded by 0 of 1 proxy\n  why   edge-1 is ill\n",
+        ),
+        (
+            with(1, 2, &["edge-2 is ill"]),
+            " shop.example.com",
+            "shop.example.com is loaded by 1 of 2 proxies\n  why   edge-2 is ill\n",
+        ),
+    ] {
+        let list = service::list(std::slice::from_ref(&it)).render(PIPE, 0);
+        assert!(list.contains(listed), "{list}");
+        let text = service::describe(&it, PIPE);
+        let (before, _) = text.split_once("\nReplicas").expect("they follow");
+        assert!(before.contains(told), "{text}");
+        assert_eq!(told.is_empty(), !before.contains("why"), "{text}");
+    }
+}
+
+#[test]
+fn services_that_are_short_of_something_come_before_those_that_are_not() {
+    let named = |name: &str, serving: u32, proxies: u32| {
+        let mut it = web();
+        it.name = name.parse().expect("a name");
+        it.status = Status::InSync;
+        it.counts.serving = serving;
+        (it.routes[0].proxies, it.routes[0].loaded) = (proxies, proxies);
+        it.routes[0].behind.clear();
+        it
+    };
+    let mut failed = named("z", 4, 1);
+    failed.status = Status::Failed;
+    let mut all = [named("a", 4, 1), named("b", 3, 1), named("c", 4, 0), failed];
+    service::worst_first(&mut all);
+    let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["z", "b", "c", "a"]);
 }

@@ -47,6 +47,10 @@ pub(super) fn tell_problems(report: &mut Report, detail: &AgentDetail) {
             false => "it is tried again, with pauses that grow",
         };
         report.beside("next", next, Paint::Plain);
+        if !part.refused && detail.agent.connected {
+            let by_hand = format!("fluke reconcile agent {}   tries it now", detail.agent.name);
+            report.beside("do", &by_hand, Paint::Cyan);
+        }
     }
     let all = detail.service_details.iter();
     let mut wrong: Vec<(&AgentService, &AgentDeployment)> = all
@@ -69,9 +73,9 @@ fn tell_problem(
         Some(number) => format!("{} / replica {number}", service.name),
         None => service.name.to_string(),
     };
-    let state = service::state(it.phase, it.health);
+    let how = service::standing(it.status, it.phase, it.health);
     report.gap();
-    report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&state, it.status.into())]);
+    report.line(0, &[(&which, Paint::Bold), ("is", Paint::Plain), (&how, it.status.into())]);
     if let Some(note) = &it.note {
         report.beside("why", note, Paint::Plain);
     }
