@@ -13,6 +13,9 @@ const PAUSE = 1000;
 /** What is wrong with one service, in the list of all. */
 const MOST_WRONG = 3;
 const byWeight = (a, b) => STATUSES.indexOf(a.status) - STATUSES.indexOf(b.status);
+/** Behind what is wrong: what a host is away of, and what nobody gets in to. */
+const isShort = (service) => service.counts.serving < service.counts.wanted || Boolean(lackOfWays(service)) || service.deployments.some(isWrong);
+const byTrouble = (a, b) => byWeight(a, b) || isShort(b) - isShort(a);
 
 export function servicesPage(go, _, redraw) {
   const services = resource("/services", redraw, PAUSE);
@@ -25,15 +28,21 @@ export function servicesPage(go, _, redraw) {
     render() {
       if (services.problem && !services.data) return trouble("Services cannot be read", services.problem.message, h("p", null, h("a", { href: "/source" }, "Source")));
       if (!services.data) return waiting("services");
-      const list = [...services.data.services].sort(byWeight);
+      const list = [...services.data.services].sort(byTrouble);
       return [
         outOfDate(services.problem),
-        h("header", { class: "headline" }, h("h1", null, count(list.length, "service"))),
+        h("header", { class: "headline" }, h("h1", null, count(list.length, "service")), list.length > 0 && h("p", { class: "quiet" }, sayAll(list))),
         list.length === 0 && noServices(),
         h("ul", { class: "cards", "data-list": true }, list.map(serviceRow)),
       ];
     },
   };
+}
+
+function sayAll(list) {
+  const wrong = list.filter((service) => service.status !== "in_sync" || isShort(service)).length;
+  if (wrong === 0) return "All are as they should be.";
+  return wrong === 1 ? "1 is not as it should be." : `${wrong} are not as they should be.`;
 }
 
 function noServices() {
@@ -64,16 +73,31 @@ function serviceRow(service) {
     h("p", { class: "quiet small" }, h("code", null, service.image), entrances(service).map((text) => [" · ", text])));
 }
 
+/** Also what runs as it should and has something to say, such as that nothing listens. */
+const isWrong = (it) => it.phase !== "retiring" && (["failed", "drifted", "offline"].includes(it.status) || (it.status === "in_sync" && it.note));
+
 /** What is wrong with it, in a few words: the rest is on its own page. */
 function wrongs(service) {
-  const wrong = service.deployments.filter((it) => ["failed", "drifted"].includes(it.status)).sort(byWeight);
+  const wrong = service.deployments.filter(isWrong).sort(byWeight);
+  const lack = lackOfWays(service);
   const lines = [
     ...(service.waiting ?? []).map((why) => ["drifted", why]),
-    ...wrong.map((it) => [it.status, `${it.agent}: ${it.note ?? state(it)}`]),
+    ...(lack ? [["drifted", `${lack.title}: ${lack.whys.join("; ")}`]] : []),
+    ...wrong.map((it) => [it.status === "in_sync" ? "drifted" : it.status, `${it.agent}: ${it.note ?? state(it)}`]),
   ];
   return lines.length > 0 && h("ul", { class: "plain-list" },
     lines.slice(0, MOST_WRONG).map(([status, text]) => h("li", { key: text }, statusIcon(status), h("div", null, h("p", null, text)))),
-    lines.length > MOST_WRONG && h("li", { key: "more", class: "quiet" }, `and ${count(lines.length - MOST_WRONG, "more replica")}`));
+    lines.length > MOST_WRONG && h("li", { key: "more", class: "quiet" }, `and ${lines.length - MOST_WRONG} more`));
+}
+
+/** Why nothing comes in from outside, or not everywhere. */
+function lackOfWays({ routes }) {
+  const route = routes.find(({ proxies, behind = [] }) => proxies === 0 || behind.length > 0);
+  if (!route) return null;
+  const ways = routes.map(entrance).join(", ");
+  return route.proxies === 0
+    ? { title: `No proxy is connected for ${ways}`, whys: ["one whose agent is away leads where it led before; without any, nothing comes in from outside"] }
+    : { title: `${ways} is loaded by ${route.loaded} of ${count(route.proxies, "proxy", "proxies")}`, whys: route.behind };
 }
 
 function sayCounts({ counts }) {
@@ -112,6 +136,7 @@ export function servicePage(go, name, redraw) {
 
 function draw(service, history) {
   const replicas = [...service.deployments].sort(byWeight);
+  const lack = lackOfWays(service);
   return [
     h("header", { class: "headline with-action" },
       h("div", null,
@@ -121,6 +146,7 @@ function draw(service, history) {
         h("p", { class: "under" }, h("strong", null, statusName(service.status)), h("span", { class: "quiet" }, sayCounts(service)))),
       reconcileButton({ scope: "service", name: service.name }, { "data-reconcile": true })),
     (service.waiting ?? []).map((why) => notice("drifted", why, h("p", null, h("a", { href: "/" }, "Which hosts there are"), ", with their labels"))),
+    lack && notice("drifted", lack.title, lack.whys.map((why) => h("p", { key: why }, why))),
     facts(
       ["Image", h("code", null, service.image)],
       ["Defined in", h("code", null, service.defined)],
@@ -129,7 +155,7 @@ function draw(service, history) {
       ["Selects", selectorList(service.selector)]),
     h("div", { class: "columns" },
       h("section", { "aria-label": "Replicas and ways in" },
-        h("h2", null, count(replicas.length, "container")),
+        h("h2", null, "Replicas"),
         replicas.length === 0 && empty("Nothing runs yet"),
         h("ul", { class: "cards", "data-list": true }, replicas.map((it) => replicaCard(service, it))),
         h("h2", null, "Reached at"),

@@ -291,3 +291,20 @@ async fn a_host_shows_the_services_that_it_runs() {
     page.clicks("link", "Service web").await;
     page.is_at("service").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_nobody_gets_in_to_says_so_though_it_runs() {
+    let stage = Stage::serving().await;
+    let Some(page) = stage.operator("/services").await else { return };
+    page.is_at("services").await;
+    page.says("2 of 4 replicas serving, 2 failed").await;
+    stage.swarm.leave("edge-01").await.expect("it leaves");
+    page.says("No proxy is connected for shop.example.com: ").await;
+    page.is_accessible("services without a proxy").await;
+    page.clicks("link", "web").await;
+    page.is_at("service").await;
+    page.says("No proxy is connected for shop.example.com").await;
+    page.is_accessible("a service without a proxy").await;
+    stage.swarm.come_back("edge-01").await.expect("it comes back");
+    page.stops_saying("No proxy is connected for shop.example.com").await;
+}
