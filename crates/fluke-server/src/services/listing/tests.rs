@@ -264,6 +264,21 @@ fn a_route_says_how_many_proxies_have_it() {
 }
 
 #[test]
+fn a_replica_without_volumes_says_when_it_moves_from_a_host_that_is_away() {
+    let mut lab = Lab::new(Some(1));
+    lab.joins("a", NodeType::Worker);
+    lab.runs("a", vec![lab.wanted("a", Replica::Number(0))]);
+    assert_eq!(lab.seen().deployments[0].note, None);
+    lab.says("a", Word::Silent);
+    let note = lab.seen().deployments.remove(0).note.expect("one");
+    assert_eq!(
+        note,
+        "its host does not answer; it is started on another host that matches once this one was \
+         away for 5m"
+    );
+}
+
+#[test]
 fn a_route_that_a_proxy_leaves_out_is_not_loaded_there_and_says_why() {
     let mut lab = Lab::new(None);
     lab.joins("p", NodeType::Proxy);
