@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::without_hash;
 
 /// Who only passes on what others ask for.
-const PASSING_ON: [&str; 12] = [
+const PASSING_ON: [&str; 15] = [
     "alloc::",
     "core::",
     "std::",
@@ -18,6 +18,9 @@ const PASSING_ON: [&str; 12] = [
     "__rdl",
     "_R",
     "malloc",
+    "calloc",
+    "realloc",
+    "memalign",
 ];
 
 /// A heap's history.
