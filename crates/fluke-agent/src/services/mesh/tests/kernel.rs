@@ -13,7 +13,7 @@ const GOOD: &str = "every story holds";
 const EMULATOR: &str = "qemu-system-x86_64";
 /// What an emulated processor has no need of, or nobody the time.
 const QUICK: &str = "mitigations=off rcupdate.rcu_expedited=1 tsc=reliable";
-/// A minute is usual where the processor is emulated, as it is where machines are virtual already.
+/// A minute or two are usual, as the processor is emulated.
 const SECONDS: &str = "600";
 
 #[test]
