@@ -37,6 +37,10 @@ const WORTH_REWRITING: u64 = 256 * 1024;
 /// How many numbers of records are set apart at once: more than a full disk ever leaves unwritten.
 const SET_APART: u64 = 1 << 20;
 
+/// How often it is tried to take hold of the directory, and how long after each other.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -120,7 +124,7 @@ impl Store {
     /// Opens `dir`, makes it if need be, and reads what is there.
     pub fn open(dir: &Path, now: Timestamp) -> Result<Self, StoreError> {
         let unusable = |source| StoreError::Unusable { dir: dir.to_owned(), source };
-        let lock = match files::private_dir(dir).and_then(|()| files::lock(&dir.join("lock"))) {
+        let lock = match files::private_dir(dir).and_then(|()| lock(&dir.join("lock"))) {
             Ok(Some(lock)) => Some(lock),
             Ok(None) => return Err(StoreError::InUse { dir: dir.to_owned() }),
             Err(error) if is_no_room(&error) => None,
@@ -385,6 +389,19 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Takes hold of the directory. One whose agent was killed is free in a moment: a child that it was
+/// about to start holds what it held until it has become another program.
+fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
+    for _ in 0..TRIES {
+        let lock = files::lock(path)?;
+        if lock.is_some() {
+            return Ok(lock);
+        }
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+    Ok(None)
 }
 
 fn to_json(value: &impl Serialize) -> io::Result<Vec<u8>> {

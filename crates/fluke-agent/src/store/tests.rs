@@ -100,6 +100,21 @@ fn two_agents_cannot_share_a_directory() {
 }
 
 #[test]
+fn a_directory_that_is_let_go_in_a_moment_is_waited_for() {
+    let dir = dir();
+    drop(open(&dir));
+    let held = files::lock(&path(&dir, "lock")).expect("readable").expect("free");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| open(&dir));
+        // As long as it is tried again it has found it held at least once, or finds it free: either
+        // way it opens.
+        std::thread::sleep(BETWEEN_TRIES);
+        drop(held);
+        drop(waiting.join().expect("it opens"));
+    });
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_an_error_at_once() {
     let error = Store::open(Path::new("/dev/null/state"), NOW).expect_err("no directory");
     assert!(error.to_string().contains("/dev/null/state cannot be used"), "{error}");
