@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::process::Command;
 
 /// Where a program gets a network interface to serve.
@@ -20,10 +20,19 @@ pub async fn start(program: &Path, argument: &str) -> Result<(), String> {
 }
 
 /// Kills whoever serves a network interface of this host's, whether it hangs or not; how many that
-/// were. The interface goes when they have.
+/// were. The interface goes when they have. Looks through all processes, which may take a while.
 pub fn kill_servers(interface: &str) -> usize {
-    let servers = servers(interface);
-    servers.iter().filter(|pid| kill(**pid, Signal::SIGKILL).is_ok()).count()
+    let killed = servers(interface).into_iter().filter(|pid| kill(*pid, interface).is_ok());
+    killed.count()
+}
+
+/// Kills one, if it still is who it was: a number may be somebody else's by now.
+fn kill(pid: Pid, interface: &str) -> rustix::io::Result<()> {
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    match holds(&pid.as_raw_pid().to_string(), interface) {
+        true => pidfd_send_signal(process, Signal::KILL),
+        false => Err(Errno::SRCH),
+    }
 }
 
 /// The processes that hold the interface, by what the kernel says of their open files: of what they
@@ -36,7 +45,7 @@ fn servers(interface: &str) -> Vec<Pid> {
     let numbers = processes.filter_map(|process| process.file_name().into_string().ok());
     numbers
         .filter(|of| network(of).as_ref() == Some(&own) && holds(of, interface))
-        .filter_map(|of| of.parse().ok().map(Pid::from_raw))
+        .filter_map(|of| of.parse().ok().and_then(Pid::from_raw))
         .collect()
 }
 

@@ -411,7 +411,11 @@ impl Lane {
                 }
                 true
             }
-            Done::Asked { container, answer } => self.rounds.answered(&container, answer, now),
+            Done::Asked { container, answer } => {
+                let desired = self.desired.as_deref();
+                let secrets = |id| desired.and_then(|desired| desired.secrets(id));
+                self.rounds.answered(&container, answer, secrets, now)
+            }
             Done::Knocked { knock, silent_at } => self.doors.answered(&knock, silent_at, now),
         }
     }

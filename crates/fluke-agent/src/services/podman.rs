@@ -199,9 +199,9 @@ impl Podman {
     }
 
     /// What a container's health command said last, if it was a complaint.
-    pub async fn complaint(&self, id: &str) -> Option<String> {
+    pub async fn complaint(&self, id: &str) -> Option<Finding> {
         let found = self.inspect(id).await.ok()?;
-        found.state.last_finding().filter(|it| it.exit_code != 0).map(Finding::in_words)
+        found.state.last_finding().filter(|it| it.exit_code != 0).cloned()
     }
 
     /// An image that is here; none if it is not.

@@ -1,12 +1,14 @@
 //! What a snapshot means for this host's containers. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::service::{ContainerSpec, DeploymentId};
 
 use crate::host::environment::Environment;
+use crate::host::output::Secrets;
 use crate::services::plan::Deployment;
 use crate::state::Held;
 
@@ -20,7 +22,15 @@ pub struct Desired {
     /// Services that a newer server speaks of.
     pub not_understood: BTreeSet<ServiceName>,
     /// What each gets of the host's environment, or why it cannot.
-    env: BTreeMap<DeploymentId, Result<BTreeMap<String, String>, String>>,
+    env: BTreeMap<DeploymentId, Result<Arc<Given>, String>>,
+}
+
+/// What a container gets of the host.
+#[derive(Debug, Default)]
+struct Given {
+    env: BTreeMap<String, String>,
+    /// What of it came out of the host's environment.
+    secrets: Secrets,
 }
 
 impl Desired {
@@ -57,22 +67,27 @@ impl Desired {
     /// What a deployment gets of the host's environment, or why it cannot.
     pub fn env(&self, id: DeploymentId) -> Result<&BTreeMap<String, String>, &str> {
         match self.env.get(&id) {
-            Some(Ok(env)) => Ok(env),
+            Some(Ok(given)) => Ok(&given.env),
             Some(Err(why)) => Err(why),
             None => Err("it is not wanted here any more"),
         }
     }
+
+    /// What is shown to nobody of what a deployment gets; none where that cannot be told.
+    pub fn secrets(&self, id: DeploymentId) -> Option<&Secrets> {
+        self.env.get(&id)?.as_ref().ok().map(|given| &given.secrets)
+    }
 }
 
-fn expand(
-    spec: &ContainerSpec,
-    environment: &Environment,
-) -> Result<BTreeMap<String, String>, String> {
-    let each = |(key, value): (&String, &String)| {
+fn expand(spec: &ContainerSpec, environment: &Environment) -> Result<Arc<Given>, String> {
+    let (mut env, mut taken) = (BTreeMap::new(), Vec::new());
+    for (key, value) in &spec.env {
         let expanded = environment.expand(key, value).map_err(|error| error.to_string())?;
         let text = expanded.value.into_string();
         let text = text.map_err(|_| format!("the value of env `{key}` is not UTF-8"))?;
-        Ok((key.clone(), text))
-    };
-    spec.env.iter().map(each).collect()
+        taken.extend(expanded.taken);
+        env.insert(key.clone(), text);
+    }
+    let secrets = Secrets::new(taken.iter().map(|value| value.as_bytes()));
+    Ok(Arc::new(Given { env, secrets }))
 }

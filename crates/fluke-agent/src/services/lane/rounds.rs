@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fluke_model::service::{Health, HealthSpec};
+use fluke_model::service::{DeploymentId, Health, HealthSpec};
 
+use crate::host::output::Secrets;
 use crate::services::plan::{Container, Deployment, State};
+use crate::services::podman::Finding;
 
 /// Between two questions to a container that has just started.
 const SOONEST: Duration = Duration::from_millis(250);
@@ -23,6 +25,8 @@ pub struct Rounds(BTreeMap<String, Round>);
 #[derive(Debug)]
 struct Round {
     spec: HealthSpec,
+    /// Whose secrets it may print.
+    of: Option<DeploymentId>,
     /// Tells one life of a container from the next.
     process: Option<i32>,
     /// When it was first seen in this life.
@@ -51,7 +55,7 @@ pub enum Answer {
     /// It is well.
     Well,
     /// It is not; what its command said, if that is known.
-    Unwell(Option<String>),
+    Unwell(Option<Finding>),
     /// Nothing, in the time that it had.
     Silence,
     /// Nobody knows: the question may not have come to it.
@@ -94,8 +98,14 @@ impl Rounds {
         self.0.values().filter(|it| !it.is_being_asked).map(Round::next).min()
     }
 
-    /// What an answer says. Whether it is worth a look.
-    pub fn answered(&mut self, container: &str, answer: Answer, now: Instant) -> bool {
+    /// What an answer says, without the `secrets` of what it is about. Whether it is worth a look.
+    pub fn answered<'s>(
+        &mut self,
+        container: &str,
+        answer: Answer,
+        secrets: impl FnOnce(DeploymentId) -> Option<&'s Secrets>,
+        now: Instant,
+    ) -> bool {
         let Some(it) = self.0.get_mut(container) else { return false };
         it.is_being_asked = false;
         it.asked = Some(now);
@@ -104,8 +114,16 @@ impl Rounds {
                 (it.silent, it.complaint) = (0, None);
                 it.known != Health::Healthy
             }
-            Answer::Unwell(complaint) => {
-                (it.silent, it.complaint) = (0, complaint);
+            Answer::Unwell(finding) => {
+                let secrets = it.of.and_then(secrets);
+                let words = |finding: Finding| match secrets {
+                    Some(secrets) => finding.in_words(secrets),
+                    // Nobody can say what must not be told.
+                    None => {
+                        Finding { output: String::new(), ..finding }.in_words(&Secrets::default())
+                    }
+                };
+                (it.silent, it.complaint) = (0, finding.map(words));
                 it.known != Health::Unhealthy
             }
             Answer::Silence => {
@@ -132,6 +150,7 @@ impl Round {
     fn new(spec: HealthSpec, container: &Container, now: Instant) -> Self {
         Self {
             spec,
+            of: container.origin.deployment,
             process: container.process,
             since: now,
             asked: None,

@@ -260,7 +260,9 @@ impl Interface {
     /// Ends the program that serves it, and with it the interface, and makes it anew.
     async fn replace(&self) -> Result<(), MeshError> {
         let stuck = |why: String| MeshError::Stuck { interface: self.name.clone(), why };
-        if daemon::kill_servers(&self.name) == 0 {
+        let name = self.name.clone();
+        let killed = tokio::task::spawn_blocking(move || daemon::kill_servers(&name)).await;
+        if killed.unwrap_or_default() == 0 {
             return Err(stuck("no process is seen to have it open".to_owned()));
         }
         let gone = async {
@@ -317,10 +319,9 @@ fn found(answer: io::Result<(u16, Vec<u8>)>) -> io::Result<Option<Link>> {
     }
 }
 
-/// Whether this is how a program is that hangs: it does not answer, or not even take any more calls.
+/// Whether this is how a program is that hangs.
 fn is_silence(link: &Link, error: &io::Error) -> bool {
-    let silent = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
-    link.kind == PROGRAM && silent.contains(&error.kind())
+    link.kind == PROGRAM && error.kind() == io::ErrorKind::TimedOut
 }
 
 /// The kernel's WireGuard, if it has one.

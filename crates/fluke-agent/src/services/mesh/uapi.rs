@@ -22,11 +22,13 @@ pub const GET: &str = "get=1\n\n";
 const LONGEST: u64 = 16 * 1024 * 1024;
 /// It answers at once, or is stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two calls of one that takes none.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Says something at the socket; what comes back.
 pub async fn say(socket: &Path, words: &str) -> io::Result<String> {
     let said = async {
-        let mut stream = UnixStream::connect(socket).await?;
+        let mut stream = connect(socket).await?;
         stream.write_all(words.as_bytes()).await?;
         // One thing a connection: its end is the answer's.
         stream.shutdown().await?;
@@ -35,6 +37,18 @@ pub async fn say(socket: &Path, words: &str) -> io::Result<String> {
         Ok(answer)
     };
     tokio::time::timeout(PATIENCE, said).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
+/// Waits while so many call that it takes no more.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 /// An order in words.

@@ -8,7 +8,7 @@ use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::report::{Said, report};
 use super::words::{
-    EARLIER_ONE_RUNS, changing, complaining, in_words, is_for_health, restless, unwell,
+    EARLIER_ONE_RUNS, changing, complaining, goes, in_words, is_for_health, restless, unwell,
 };
 use super::{
     Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Replaces, Situation,
@@ -273,7 +273,7 @@ impl<'a> Place<'a> {
         match (setback, running) {
             // It does not stay up, and what was there before it did.
             (Some(setback), _) if !self.predecessors.is_empty() => {
-                changes.extend(remove(current, Why::Unwell(restless(setback, current))))
+                changes.extend(remove(current, Why::Unwell(goes(setback, current))))
             }
             (Some(setback), _) => {
                 plan.look_by(setback.until);

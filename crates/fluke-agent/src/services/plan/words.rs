@@ -33,20 +33,33 @@ pub(super) fn changing(container: &Container) -> String {
 
 /// Why one is left alone for a while; with how it ended, if that is why.
 pub(super) fn restless(setback: &Setback, container: &Container) -> String {
-    let how = ended(container).filter(|_| setback.is_restless);
+    because(setback, ended(container))
+}
+
+/// Why one goes that does not stay up. What it printed goes with it.
+pub(super) fn goes(setback: &Setback, container: &Container) -> String {
+    because(setback, how_it_ended(container))
+}
+
+fn because(setback: &Setback, how: Option<String>) -> String {
+    let how = how.filter(|_| setback.is_restless);
     how.map_or_else(|| setback.why.clone(), |how| format!("{}; {how}", setback.why))
 }
 
 /// How a container ended, and where that is told at length. Not here: what programs print in their
 /// distress may be anything, secrets included.
 pub fn ended(container: &Container) -> Option<String> {
+    let (how, name) = (how_it_ended(container)?, &container.name);
+    Some(format!("{how}; see `podman logs {name}` there"))
+}
+
+fn how_it_ended(container: &Container) -> Option<String> {
     let Exit { code, out_of_memory } = container.exit?;
     let why = match out_of_memory {
         true => ", for want of memory",
         false => "",
     };
-    let name = &container.name;
-    Some(format!("its program ended with exit code {code}{why}; see `podman logs {name}` there"))
+    Some(format!("its program ended with exit code {code}{why}"))
 }
 
 /// Whether something ends because it is not well.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use fluke_model::verdict::Output;
 use serde::{Deserialize, Serialize};
+
+use crate::host::output::{Secrets, last_lines};
 
 /// A container in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -114,20 +117,25 @@ impl Condition {
     }
 }
 
-/// What is told of what a health command printed.
-const LONGEST_OUTPUT: usize = 200;
+/// So much Podman keeps of what a health command printed.
+const KEPT: usize = 500;
 
 impl Finding {
-    /// How it ended, and the last line that it printed: that is where programs say why.
-    pub fn in_words(&self) -> String {
+    /// How it ended, and the last line that it printed: that is where programs say why. Without
+    /// secrets, and without what would do something to a terminal.
+    pub fn in_words(&self, secrets: &Secrets) -> String {
         let how = format!("its health command ended with exit code {}", self.exit_code);
-        let mut lines = self.output.lines().rev().map(str::trim);
-        match lines.find(|line| !line.is_empty()) {
-            Some(line) => {
-                let line: String = line.chars().take(LONGEST_OUTPUT).collect();
-                format!("{how}: {line}")
-            }
-            None => how,
+        match last_lines(&secrets.mask(Output::from_text(self.whole_lines())), 1) {
+            line if line.is_empty() => how,
+            line => format!("{how}: {line}"),
+        }
+    }
+
+    /// Without a last line that was cut: it may end with half a secret.
+    fn whole_lines(&self) -> &str {
+        match self.output.rsplit_once('\n') {
+            Some((lines, rest)) if self.output.len() >= KEPT && !rest.is_empty() => lines,
+            _ => &self.output,
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use fluke_model::service::ContainerSpec;
 
 use super::*;
@@ -30,13 +32,19 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
         rounds.see(&[container(health, start)], &[deployment()], now);
         for question in rounds.due(now) {
             asked.push((now - start).as_millis() as u64);
-            rounds.answered(&question.container, Answer::Unwell(None), now);
+            rounds.answered(&question.container, Answer::Unwell(None), nothing, now);
         }
         now = rounds.next().expect("it goes on");
         if now > start + end {
             return asked;
         }
     }
+}
+
+/// A container that was given nothing that must not be told.
+fn nothing(_: DeploymentId) -> Option<&'static Secrets> {
+    static NOTHING: LazyLock<Secrets> = LazyLock::new(Secrets::default);
+    Some(&NOTHING)
 }
 
 fn answer(well: bool) -> Answer {
@@ -68,7 +76,7 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
         rounds.see(&[container(known, now)], &[deployment()], now);
         assert_eq!(rounds.due(now).len(), 1);
         assert_eq!(rounds.due(now), [], "one question at a time");
-        assert_eq!(rounds.answered("c", answer(well), now), worth, "{known:?} {well}");
+        assert_eq!(rounds.answered("c", answer(well), nothing, now), worth, "{known:?} {well}");
     }
 }
 
@@ -78,28 +86,29 @@ fn who_does_not_answer_is_not_well_and_is_asked_less() {
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
     rounds.due(now);
-    assert!(!rounds.answered("c", Answer::Silence, now) && !rounds.is_silent("c"));
+    assert!(!rounds.answered("c", Answer::Silence, nothing, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
-    assert!(!rounds.answered("c", Answer::NotHeard, now) && !rounds.is_silent("c"));
+    assert!(!rounds.answered("c", Answer::NotHeard, nothing, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
-    assert!(rounds.answered("c", Answer::Silence, now) && rounds.is_silent("c"));
+    assert!(rounds.answered("c", Answer::Silence, nothing, now) && rounds.is_silent("c"));
     assert_eq!(rounds.next(), Some(now + Duration::from_secs(40)));
-    rounds.answered("c", Answer::Well, now);
+    rounds.answered("c", Answer::Well, nothing, now);
     assert!(!rounds.is_silent("c"));
 }
 
 #[test]
 fn what_was_last_complained_of_is_known_until_it_is_well() {
+    const NO: &str = "its health command ended with exit code 1: no";
     let now = Instant::now();
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
     for (answer, complaint) in [
-        (Answer::Unwell(Some("no".into())), Some("no")),
-        (Answer::NotHeard, Some("no")),
+        (Answer::Unwell(Some(Finding { exit_code: 1, output: "no".into() })), Some(NO)),
+        (Answer::NotHeard, Some(NO)),
         (Answer::Silence, Some(NO_ANSWER)),
         (Answer::Well, None),
     ] {
-        rounds.answered("c", answer.clone(), now);
+        rounds.answered("c", answer.clone(), nothing, now);
         assert_eq!(rounds.complaint("c"), complaint, "{answer:?}");
     }
 }
@@ -110,11 +119,32 @@ fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     let mut rounds = Rounds::default();
     rounds.see(&[container(Health::Healthy, start)], &[deployment()], start);
     rounds.due(start);
-    rounds.answered("c", Answer::Well, start);
+    rounds.answered("c", Answer::Well, nothing, start);
     let later = start + Duration::from_secs(5);
     let again = Container { process: Some(2), ..container(Health::Starting, later) };
     rounds.see(&[again], &[deployment()], later);
     assert_eq!(rounds.next(), Some(later));
     rounds.see(&[], &[deployment()], later);
     assert_eq!(rounds.next(), None);
+}
+
+#[test]
+fn a_complaint_is_told_without_what_the_host_gave_and_without_what_moves_a_cursor() {
+    let (mut rounds, now) = (Rounds::default(), Instant::now());
+    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    let secrets = Secrets::new([&b"hunter2"[..]]);
+    let mut told = |output: &str, secrets: Option<&Secrets>| {
+        let finding = Finding { exit_code: 7, output: output.into() };
+        rounds.answered("c", Answer::Unwell(Some(finding)), |_| secrets, now);
+        rounds.complaint("c").expect("it complained").to_owned()
+    };
+    let how = "its health command ended with exit code 7";
+    assert_eq!(told("", Some(&secrets)), how);
+    assert_eq!(
+        told("no way\n\x1b[31mto db:hunter2@db\r\n", Some(&secrets)),
+        format!("{how}: to db:•••@db")
+    );
+    assert_eq!(told("to hunter2", None), how, "nobody knows what is a secret of it");
+    let cut = format!("first\n{}\nhunt", "x".repeat(490));
+    assert!(!told(&cut, Some(&secrets)).contains("hunt"), "half a secret is one");
 }
