@@ -78,17 +78,20 @@ pub fn has_failed(progress: &ReconcileProgress) -> bool {
 }
 
 fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {
-    for step in
-        agent.steps.iter().filter(|step| step.outcome.is_some_and(|outcome| outcome.is_failure()))
-    {
+    let has_failed =
+        |step: &&ReconcileStep| step.outcome.is_some_and(|outcome| outcome.is_failure());
+    let failed = || agent.steps.iter().filter(has_failed);
+    for step in failed() {
         let outcome = step.outcome.map_or("", |outcome| outcome.as_str()).replace('_', " ");
         let place = format!("{}: {}", agent.name, place(step, " / "));
         report.line(0, &[(&place, Paint::Bold), (&outcome, Paint::Red)]);
         report.quote(2, step.output.as_deref().unwrap_or_default(), Paint::Plain);
     }
-    let outputs = || agent.steps.iter().filter_map(|step| step.output.as_deref());
+    let outputs = || failed().filter_map(|step| step.output.as_deref().map(str::trim));
     // What a step has said already is not said again.
-    let is_told = |line: &&str| outputs().any(|it| !it.is_empty() && line.ends_with(it.trim_end()));
+    let is_told = |line: &&str| {
+        outputs().any(|it| !it.is_empty() && line.trim_end().ends_with(&format!(": {it}")))
+    };
     let error = agent.error.iter().flat_map(|error| error.lines()).filter(|line| !is_told(line));
     let error = error.collect::<Vec<_>>().join("\n");
     if !error.is_empty() {
