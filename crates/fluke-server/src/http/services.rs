@@ -27,6 +27,7 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, P
         let wanted =
             wanted.filter(|service| filter.status.is_none_or(|status| service.status == status));
         let (services, next) = page(wanted, filter.limit, |service| service.name.clone());
+        drop(book);
         Ok(json(StatusCode::OK, &Services { services, next }))
     })
     .await
@@ -42,7 +43,10 @@ pub(super) async fn one(
     apart(app, move |app| {
         let book = app.desk.book();
         match listing::service(&book, &name, looking(app, &|it| app.registry.idle(it))) {
-            Some(service) => Ok(json(StatusCode::OK, &service)),
+            Some(service) => {
+                drop(book);
+                Ok(json(StatusCode::OK, &service))
+            }
             None => {
                 let names = book.services().keys().map(|name| name.as_str());
                 Err(Problem::unknown("service", &name, names))

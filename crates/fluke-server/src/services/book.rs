@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey, Whereabouts};
-use fluke_model::id::{AgentName, ServiceName, SessionId};
+use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
@@ -101,6 +101,8 @@ pub struct Own {
 pub struct News {
     /// Whether a table changed.
     pub directory: bool,
+    /// Whether somebody has been away for too long.
+    pub is_late: bool,
     /// Those that are told something else than before.
     pub owns: Vec<(AgentName, Own)>,
     /// Those that look otherwise to whoever watches.
@@ -114,6 +116,8 @@ pub struct Book {
     services: Services,
     directory: Directory,
     editions: Editions,
+    /// What somebody who came said last of where replicas are; nearly all say the same.
+    heard: Option<Hash256>,
     /// Whose words count.
     sessions: BTreeMap<AgentName, SessionId>,
     owns: BTreeMap<AgentName, Own>,
@@ -154,6 +158,7 @@ impl Book {
     pub fn new(now: Instant) -> Self {
         Self {
             view: View::default(),
+            heard: None,
             services: Services::new(),
             directory: Directory::default(),
             editions: Editions::default(),
@@ -243,6 +248,7 @@ impl Book {
                 self.changed.peers.insert(agent.clone());
             }
             self.stir(agent);
+            self.leads_otherwise(agent);
             return Urgency::Own;
         }
         if let Word::Forgotten = word {
@@ -256,6 +262,9 @@ impl Book {
             Word::Services(report) => self.reported(agent, report),
             Word::Network(report) => self.connects(agent, report),
             Word::Mesh(report) => self.is_reached(agent, report, now.wall),
+            Word::Placements(known) if self.heard.replace(known.hash()) == Some(known.hash()) => {
+                Urgency::None
+            }
             Word::Placements(known) => {
                 let mut known = known.into_rows();
                 let is_over = |name: &_| {
@@ -309,14 +318,26 @@ impl Book {
     /// Takes how names, routes and mesh are on a host. Others wait for what a proxy has loaded, and
     /// for nothing else of it.
     fn connects(&mut self, agent: &AgentName, report: NetworkReport) -> Urgency {
+        let routes = |host: &HostView| host.network.as_ref().and_then(|it| it.routes.clone());
         let connect = |host: &mut HostView| {
-            let before = host.routes();
+            let before = routes(host);
             host.connects(Some(report));
-            host.is_a_proxy() && host.routes() != before
+            host.is_a_proxy() && routes(host) != before
         };
         match self.view.hosts.change(agent, connect) {
-            Some(true) => Urgency::Soon,
+            Some(true) => {
+                self.leads_otherwise(agent);
+                Urgency::Soon
+            }
             Some(false) | None => Urgency::None,
+        }
+    }
+
+    /// What a proxy leads to looks otherwise when the proxy does.
+    fn leads_otherwise(&mut self, agent: &AgentName) {
+        if self.view.hosts.get(agent).is_some_and(HostView::is_a_proxy) {
+            let led_to = self.directory.routes.table().rows().keys();
+            self.touched.extend(led_to.map(|key| key.service.clone()));
         }
     }
 
@@ -339,6 +360,7 @@ impl Book {
             return Urgency::None;
         }
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        self.leads_otherwise(agent);
         let services = &self.services;
         self.view.hosts.change(agent, |host| {
             host.presence = after;
@@ -356,6 +378,7 @@ impl Book {
         self.owns.remove(agent);
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
+        self.leads_otherwise(agent);
         self.stir(agent);
         let services = &self.services;
         let depart = |host: &mut HostView| {

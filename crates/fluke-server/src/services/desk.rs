@@ -222,8 +222,9 @@ impl Clerk {
                 spoken = heard.recv() => match spoken {
                     Some(spoken) => {
                         self.hear(spoken);
-                        // What is said already is told together.
-                        while let Ok(spoken) = heard.try_recv() {
+                        // What is said already is told together; those who go on talking do not
+                        // keep it from being told.
+                        for spoken in std::iter::from_fn(|| heard.try_recv().ok()).take(QUEUE) {
                             self.hear(spoken);
                         }
                     }
@@ -294,7 +295,8 @@ impl Clerk {
         self.told.anything = Some(now);
         if news.directory {
             // What comes with time is somebody who stayed away.
-            let urgency = if heard == Urgency::None { Urgency::Now } else { heard };
+            let is_late = news.is_late || heard == Urgency::None;
+            let urgency = if is_late { Urgency::Now } else { heard };
             self.untold = self.untold.max(urgency);
         }
         for (agent, own) in news.owns {

@@ -240,8 +240,9 @@ impl Attendance {
         Some(Wanted { commit: desired.commit.clone(), snapshot })
     }
 
-    /// Takes leave.
-    pub(super) async fn end(&self) {
+    /// Takes leave. A machine that fell silent while it was spoken to does not come back in a moment.
+    pub(super) async fn end(&mut self) {
+        self.look().await;
         if self.seat.is_some() {
             self.desk.tell(&self.agent, self.session, Word::Left).await;
         }

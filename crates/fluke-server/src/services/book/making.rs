@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::RouteKey;
+use fluke_model::directory::{RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName};
 
 use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED};
@@ -15,11 +15,11 @@ impl Book {
     pub fn go_through(&mut self, now: Instant) -> News {
         let is_due = self.due.is_some_and(|due| due <= now);
         self.settle(now);
-        for agent in self.alarms.ring(now) {
-            self.time_is_up(&agent, now);
-        }
+        let late = self.alarms.ring(now);
+        late.iter().for_each(|agent| self.time_is_up(agent, now));
         let changed = std::mem::take(&mut self.changed);
-        let mut news = News { directory: changed.in_force, ..News::default() };
+        let is_late = !late.is_empty();
+        let mut news = News { directory: changed.in_force, is_late, ..News::default() };
         news.directory |= self.place(&changed.unplaced, now);
         news.directory |= self.tabulate(changed.unlisted, changed.unrouted, now);
         news.directory |= self.reach(changed.peers, now);
@@ -31,8 +31,8 @@ impl Book {
                 self.alarms.set(name, moments);
             }
             news.owns = self.own(hosts, now);
-            self.due = self.next_due(now);
         }
+        self.due = self.next_due(now);
         news.services = std::mem::take(&mut self.touched);
         news
     }
@@ -85,10 +85,28 @@ impl Book {
             }
             self.view.give(name, &placement);
         }
-        let moved = self.directory.placements.turn(self.view.placements(unplaced, &self.services));
+        let moved = self.directory.placements.turn(self.whereabouts(unplaced));
         let has_changed = !moved.is_empty();
         self.touched.extend(moved);
         has_changed
+    }
+
+    /// The rows of these services. Those that nobody asks for are told all together, or not at all:
+    /// there is only so much room for them.
+    fn whereabouts(
+        &self,
+        of: &BTreeSet<ServiceName>,
+    ) -> BTreeMap<ServiceName, Option<Whereabouts>> {
+        let mut rows = self.view.placements(of, &self.services);
+        let is_unasked = |name: &&ServiceName| !self.services.contains_key(*name);
+        if of.iter().any(|name| is_unasked(&name)) {
+            let told = self.directory.placements.table().rows().keys().filter(is_unasked);
+            let gone =
+                told.filter(|name| !rows.contains_key(*name)).map(|name| (name.clone(), None));
+            let gone: Vec<_> = gone.collect();
+            rows.extend(gone);
+        }
+        rows
     }
 
     fn tabulate(
