@@ -28,7 +28,8 @@ impl Files {
 
     /// A container's process, whose interface has its end at this number.
     fn process(&self, process: i32, end: u32) {
-        self.write(&format!("proc/{process}/root/sys/class/net/eth0/iflink"), end);
+        let process = format!("proc/{process}");
+        self.write(&[&process, "root", "sys/class/net/eth0/iflink"].join("/"), end);
     }
 
     fn port(&self, name: &str, number: u32) {
