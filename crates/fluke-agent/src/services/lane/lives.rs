@@ -58,11 +58,12 @@ impl Lives {
         self.watched.contains_key(&process)
     }
 
-    /// Whether one of those that are watched has ended, as the kernel says now.
+    /// Whether one of those that are watched has ended, as the kernel says now; or may have, where it
+    /// does not say.
     pub fn has_one_ended(&self) -> bool {
         let ends = self.watched.values().map(|life| PollFd::new(&*life.end, PollFlags::IN));
         let mut ends: Vec<_> = ends.collect();
-        poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ended| ended > 0)
+        poll(&mut ends, Some(&Timespec::default())) != Ok(0)
     }
 
     /// When a process was first seen, by a clock that never jumps.
