@@ -13,8 +13,9 @@ use crate::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use crate::service::Traffic;
 use crate::time::Timestamp;
 
-/// Service to the addresses of its healthy containers, anywhere.
-pub type Names = Table<ServiceName, BTreeSet<Ipv4Addr>>;
+/// The names of services, and the addresses of their healthy containers, anywhere: a row for each,
+/// so that one which comes or goes is all there is to tell, however many there are.
+pub type Names = Table<NameKey, ()>;
 /// What comes in, to where it goes; only proxies have these.
 pub type Routes = Table<RouteKey, Route>;
 /// Everybody else in the mesh.
@@ -238,6 +239,47 @@ pub struct Whereabouts {
     pub replicas: BTreeMap<u32, AgentName>,
     /// Who has volumes of which replica, also of those that there are no more.
     pub volumes: BTreeMap<u32, BTreeMap<AgentName, BTreeSet<VolumeName>>>,
+}
+
+/// That there is a name, or an address that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NameKey {
+    /// Whose name.
+    pub service: ServiceName,
+    /// None: the name itself, which is there though nothing answers to it.
+    pub address: Option<Ipv4Addr>,
+}
+
+impl NameKey {
+    /// A name that leads to nothing.
+    pub fn of(service: ServiceName) -> Self {
+        Self { service, address: None }
+    }
+
+    /// All rows of a name that leads to these.
+    pub fn rows(
+        service: &ServiceName,
+        addresses: impl IntoIterator<Item = Ipv4Addr>,
+    ) -> impl Iterator<Item = (Self, ())> {
+        let addresses = addresses.into_iter().map(Some);
+        let key = |address| Self { service: service.clone(), address };
+        [None].into_iter().chain(addresses).map(key).map(|key| (key, ()))
+    }
+}
+
+impl Names {
+    /// All rows of a name.
+    pub fn named(&self, service: &ServiceName) -> impl Iterator<Item = &NameKey> {
+        let rows = self.rows.range(NameKey::of(service.clone())..);
+        rows.map(|(key, ())| key).take_while(move |key| key.service == *service)
+    }
+
+    /// Where a name leads; none where there is no such name.
+    pub fn addresses(&self, service: &ServiceName) -> Option<Vec<Ipv4Addr>> {
+        let mut rows = self.named(service).map(|key| key.address).peekable();
+        rows.peek()?;
+        Some(rows.flatten().collect())
+    }
 }
 
 /// Names a route.

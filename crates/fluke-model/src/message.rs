@@ -14,15 +14,16 @@
 //!
 //! The server has at most one instruction under way with an agent. Heartbeats go both ways.
 
-use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::{Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Whereabouts};
+use crate::directory::{
+    Claim, Edit, NameKey, Peer, Placements, PublicKey, Route, RouteKey, Whereabouts,
+};
 use crate::id::{
     AgentName, CommitId, Hash256, InstanceId, InstructionId, ServiceName, SessionId, StepAddress,
     TaskName,
@@ -272,7 +273,7 @@ pub struct MeshReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirectoryEdit {
     /// Of names.
-    Names(Edit<ServiceName, BTreeSet<Ipv4Addr>>),
+    Names(Edit<NameKey, ()>),
     /// Of routes.
     Routes(Edit<RouteKey, Route>),
     /// Of peers.

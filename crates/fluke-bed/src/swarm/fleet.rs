@@ -37,9 +37,8 @@ impl Swarm {
         let service = ServiceName::new(service)?;
         let finds = || {
             let names = lock(&self.shared.shelves.names);
-            names.holders(|it| {
-                it.rows().get(&service).is_some_and(|found| found.len() == containers)
-            })
+            names
+                .holders(|it| it.addresses(&service).is_some_and(|found| found.len() == containers))
         };
         let found = self.gets_to_within(PATIENCE, of, finds).await;
         found.map_err(|hosts| SwarmError::Untold { hosts, of, within: PATIENCE })

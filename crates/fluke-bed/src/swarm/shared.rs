@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use fluke_model::directory::Names;
+use fluke_model::directory::{NameKey, Names};
 use fluke_model::id::{CommitId, Hash256, ServiceName};
 use fluke_model::snapshot::Snapshot;
 use fluke_wire::client::Prepared;
@@ -146,9 +146,9 @@ impl Shared {
     pub(super) fn has_names(&self, names: &Names, noted: &mut u64) {
         let lost = lock(&self.lost);
         let Some(lost) = lost.as_ref().filter(|lost| lost.number != *noted) else { return };
-        let leads_there =
-            names.rows().get(&lost.service).is_some_and(|it| it.contains(&lost.address));
-        if !leads_there {
+        let address = Some(lost.address);
+        let key = NameKey { service: lost.service.clone(), address };
+        if !names.rows().contains_key(&key) {
             *noted = lost.number;
             self.stopwatches.names.note(lost.since.elapsed());
         }

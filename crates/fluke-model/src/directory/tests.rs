@@ -27,6 +27,22 @@ fn an_edit_that_was_garbled_changes_nothing() {
 }
 
 #[test]
+fn a_name_is_there_before_it_leads_anywhere_and_one_address_more_is_one_row() {
+    let [web, web2] = ["web", "web-2"].map(|name| ServiceName::new(name).expect("a name"));
+    let address = |last| Ipv4Addr::new(10, 200, 1, last);
+    let mut names: Names = NameKey::rows(&web, []).collect();
+    assert_eq!(names.addresses(&web), Some(Vec::new()));
+    assert_eq!(names.addresses(&web2), None);
+    NameKey::rows(&web2, [address(2), address(3)]).for_each(|(key, row)| names.set(key, row));
+    let before = names.clone();
+    names.set(NameKey { service: web.clone(), address: Some(address(4)) }, ());
+    assert_eq!(names.addresses(&web), Some(vec![address(4)]));
+    assert_eq!(names.addresses(&web2), Some(vec![address(2), address(3)]));
+    let edit = names.since(&before);
+    assert_eq!((edit.set.len(), edit.removed.len()), (1, 0));
+}
+
+#[test]
 fn every_subnet_has_addresses_of_its_own() {
     let all = (1..Subnet::COUNT).map(|number| Subnet::new(number).expect("in range"));
     let (mut hosts, mut networks) = (BTreeSet::new(), BTreeSet::new());

@@ -4,11 +4,10 @@
 mod making;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{Claim, Peer, Placements, Route, RouteKey, Whereabouts};
+use fluke_model::directory::{Claim, NameKey, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::service::{DeploymentId, Phase, Service};
@@ -76,7 +75,7 @@ pub struct Directory {
     /// Whether it is known what Git says; before that nothing of it is to be told.
     pub is_in_force: bool,
     /// What is called what.
-    pub names: Sheet<ServiceName, BTreeSet<Ipv4Addr>>,
+    pub names: Sheet<NameKey, ()>,
     /// What comes in goes where; for proxies.
     pub routes: Sheet<RouteKey, Route>,
     /// Who is in the mesh.

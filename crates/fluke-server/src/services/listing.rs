@@ -89,7 +89,7 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
     let waiting = waiting(book.view(), service, &placed, &owners, idle);
-    let addresses = book.directory().names.table().rows().get(&service.name);
+    let addresses = book.directory().names.table().addresses(&service.name);
     ServiceView {
         name: service.name.clone(),
         description: service.description.clone(),
@@ -102,7 +102,7 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
         counts,
         ports: service.ports.clone(),
         hostname: format!("{}.internal", service.name),
-        addresses: addresses.into_iter().flatten().copied().collect(),
+        addresses: addresses.unwrap_or_default(),
         routes: service.ports.iter().filter_map(|port| route(book, service, port, now)).collect(),
         deployments,
         waiting,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use fluke_model::bounds::{MAX_ADDRESSES, MAX_PLACES, MAX_ROWS, MAX_VOLUMES};
 use fluke_model::directory::{
-    Claim, Edit, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
+    Claim, Edit, NameKey, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
 };
 use fluke_model::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, MeshReport, Section};
@@ -51,27 +51,46 @@ fn agent(name: String) -> Result<AgentName, WireError> {
     named("agent", AgentName::new(name))
 }
 
-fn names_to_proto(edit: Edit<ServiceName, BTreeSet<Ipv4Addr>>) -> proto::NamesEdit {
-    let row = |(service, addresses): (ServiceName, BTreeSet<Ipv4Addr>)| proto::NameRow {
-        service: service.into(),
-        addresses: addresses.into_iter().map(u32::from).collect(),
-    };
+fn names_to_proto(edit: Edit<NameKey, ()>) -> proto::NamesEdit {
     proto::NamesEdit {
         from: edit.from.map(hash_to_proto),
-        set: edit.set.into_iter().map(row).collect(),
-        removed: edit.removed.into_iter().map(String::from).collect(),
+        set: by_service(edit.set.into_iter().map(|(key, ())| key)),
+        removed: by_service(edit.removed.into_iter()),
         to: hash_to_proto(edit.to),
     }
 }
 
+/// Rows that follow each other and are of one service say so once.
+fn by_service(keys: impl Iterator<Item = NameKey>) -> Vec<proto::NameRows> {
+    let mut rows: Vec<proto::NameRows> = Vec::new();
+    for NameKey { service, address } in keys {
+        if rows.last().is_none_or(|last| last.service != service.as_str()) {
+            rows.push(proto::NameRows { service: service.into(), ..Default::default() });
+        }
+        match (rows.last_mut(), address) {
+            (Some(last), Some(address)) => last.addresses.push(address.into()),
+            (Some(last), None) => last.itself = true,
+            (None, _) => {}
+        }
+    }
+    rows
+}
+
 pub(super) fn names_from_proto(wire: proto::NamesEdit) -> Result<DirectoryEdit, WireError> {
     let (from, to) = ends(wire.from, &wire.to)?;
-    let row = |row: proto::NameRow| {
-        let addresses = at_most("addresses", row.addresses, MAX_ADDRESSES)?;
-        Ok((service(row.service)?, addresses.into_iter().map(Ipv4Addr::from).collect()))
-    };
-    let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
+    let set = rows("set", wire.set, name_rows)?.into_iter().flatten().map(|key| (key, ()));
+    let removed = rows("removed", wire.removed, name_rows)?.into_iter().flatten();
+    let (set, removed) = (set.collect(), removed.collect());
     Ok(DirectoryEdit::Names(Edit { from, set, removed, to }))
+}
+
+fn name_rows(wire: proto::NameRows) -> Result<Vec<NameKey>, WireError> {
+    let service = service(wire.service)?;
+    let addresses = at_most("addresses", wire.addresses, MAX_ADDRESSES)?;
+    let addresses = addresses.into_iter().map(|address| Some(Ipv4Addr::from(address)));
+    let itself = wire.itself.then_some(None);
+    let key = |address| NameKey { service: service.clone(), address };
+    Ok(itself.into_iter().chain(addresses).map(key).collect())
 }
 
 fn routes_to_proto(edit: Edit<RouteKey, Route>) -> proto::RoutesEdit {

@@ -9,10 +9,9 @@ mod replacing;
 mod stage;
 mod waiting;
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use fluke_model::directory::{Names, Subnet};
+use fluke_model::directory::{NameKey, Names, Subnet};
 use fluke_model::id::{InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact, SectionReport};
 use fluke_model::policy::{Policy, Trigger};

@@ -155,7 +155,7 @@ impl Listener {
         let asker = match order {
             Order::Report(asker) => asker,
             Order::Serve(names, asker) => {
-                let is_known = |service: &ServiceName| names.rows().contains_key(service);
+                let is_known = |service: &ServiceName| names.named(service).next().is_some();
                 self.desk.turns().retain(|service, _| is_known(service));
                 self.desk.names.send_replace(Some(Arc::new(names)));
                 asker

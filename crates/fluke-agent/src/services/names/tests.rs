@@ -7,10 +7,9 @@ mod forwarding;
 mod serving;
 mod world;
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use fluke_model::directory::Names;
+use fluke_model::directory::{NameKey, Names};
 use fluke_model::id::ServiceName;
 
 use super::*;
@@ -72,8 +71,8 @@ fn setup(dir: &tempfile::TempDir, port: u16) -> Setup {
 fn names(services: &[(&str, usize)]) -> Names {
     let row = |(name, count): &(&str, usize)| {
         let address = |n: usize| Ipv4Addr::from(0x0AC8_0100 + u32::try_from(n).expect("few"));
-        let addresses: BTreeSet<Ipv4Addr> = (1..=*count).map(address).collect();
-        (ServiceName::new(name).expect("a name"), addresses)
+        let name = ServiceName::new(name).expect("a name");
+        NameKey::rows(&name, (1..=*count).map(address)).collect::<Vec<_>>()
     };
-    Names::from(services.iter().map(row).collect::<Vec<_>>())
+    services.iter().flat_map(row).collect()
 }

@@ -80,7 +80,7 @@ fn decide(
             Reply { authoritative: true, soa: Some(Section::Answer), ..Reply::default() }
         }
         Whose::Zone => nothing(OptRcode::NOERROR, None),
-        Whose::Service(service) => match names.rows().get(&service) {
+        Whose::Service(service) => match names.addresses(&service) {
             None => nothing(OptRcode::NXDOMAIN, None),
             Some(addresses) if addresses.is_empty() => {
                 nothing(OptRcode::NOERROR, Some(format!("no container of {service} is healthy")))
@@ -107,8 +107,7 @@ fn whose(labels: &[Vec<u8>]) -> Whose {
     }
 }
 
-fn rotated(addresses: &std::collections::BTreeSet<Ipv4Addr>, turn: usize) -> Vec<Ipv4Addr> {
-    let mut addresses: Vec<Ipv4Addr> = addresses.iter().copied().collect();
+fn rotated(mut addresses: Vec<Ipv4Addr>, turn: usize) -> Vec<Ipv4Addr> {
     let first = turn % addresses.len().max(1);
     addresses.rotate_left(first);
     addresses

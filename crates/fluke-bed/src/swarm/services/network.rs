@@ -1,10 +1,11 @@
 //! What a simulated host says of names, routes and mesh, and which tables it holds. Pure, but for the
 //! shelves that all share.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fluke_model::directory::{Claim, Peer, PublicKey, Route, RouteKey, Subnet, Whereabouts};
+use fluke_model::directory::{
+    Claim, NameKey, Peer, PublicKey, Route, RouteKey, Subnet, Whereabouts,
+};
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::message::{
     DirectoryEdit, Holdings, MeshReport, NetworkReport, NodeType, Section, SectionReport, ToServer,
@@ -20,7 +21,7 @@ const PORT: u16 = 51820;
 /// The tables of one host, and its place in the mesh.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    pub(crate) names: Held<ServiceName, BTreeSet<Ipv4Addr>>,
+    pub(crate) names: Held<NameKey, ()>,
     routes: Held<RouteKey, Route>,
     peers: Held<AgentName, Peer>,
     placements: Held<ServiceName, Whereabouts>,

@@ -4,11 +4,12 @@
 //! Nothing is taken on trust: an edit that is not the very one by which a version was made is applied
 //! to a table as an agent does it, and the hash of what comes of it is compared.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 
-use fluke_model::directory::{DoesNotFit, Edit, Peer, Route, RouteKey, Table, Whereabouts};
+use fluke_model::directory::{
+    DoesNotFit, Edit, NameKey, Peer, Route, RouteKey, Table, Whereabouts,
+};
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ impl<K: Ord, V> Default for Shelf<K, V> {
 /// The tables of a swarm.
 #[derive(Debug, Default)]
 pub(crate) struct Shelves {
-    pub(crate) names: Mutex<Shelf<ServiceName, BTreeSet<Ipv4Addr>>>,
+    pub(crate) names: Mutex<Shelf<NameKey, ()>>,
     pub(crate) routes: Mutex<Shelf<RouteKey, Route>>,
     pub(crate) peers: Mutex<Shelf<AgentName, Peer>>,
     pub(crate) placements: Mutex<Shelf<ServiceName, Whereabouts>>,

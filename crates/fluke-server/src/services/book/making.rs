@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{RouteKey, Whereabouts};
+use fluke_model::directory::{NameKey, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName};
 
 use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED};
@@ -118,19 +118,20 @@ impl Book {
         let mut names = BTreeMap::new();
         let mut routes: BTreeMap<_, _> = unrouted.into_iter().map(|key| (key, None)).collect();
         for name in unlisted {
+            let before = self.directory.names.table().named(&name);
+            names.extend(before.map(|key| (key.clone(), None)));
             // A service of the commit that nothing serves has a name all the same.
-            let row = self.services.get(&name).map(|service| {
+            if let Some(service) = self.services.get(&name) {
                 let serving = self.view.serving(&name, &self.services, now);
                 let rows = routes_of(service, &serving).map(|(key, route)| (key, Some(route)));
                 routes.extend(rows);
-                serving
-            });
-            names.insert(name, row);
+                names.extend(NameKey::rows(&name, serving).map(|(key, row)| (key, Some(row))));
+            }
         }
         let names = self.directory.names.turn(names);
         let routes = self.directory.routes.turn(routes);
         let has_changed = !names.is_empty() || !routes.is_empty();
-        self.touched.extend(names);
+        self.touched.extend(names.into_iter().map(|key| key.service));
         has_changed
     }
 

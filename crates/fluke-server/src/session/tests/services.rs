@@ -104,7 +104,7 @@ impl Host {
     }
 
     fn addresses(&self) -> Vec<Ipv4Addr> {
-        self.names.rows().get(&web()).into_iter().flatten().copied().collect()
+        self.names.addresses(&web()).into_iter().flatten().collect()
     }
 
     /// The replicas that it should have.

@@ -62,8 +62,8 @@ fn containers_find_each_other_by_name() {
     tell(async |stage| {
         let web = stage.wants([service("web", spec(RUNS))])[0];
         let address = stage.until_serves(web).await.address.expect("it has one");
-        let names: Names =
-            vec![(ServiceName::new("shop").expect("a name"), BTreeSet::from([address]))].into();
+        let shop = ServiceName::new("shop").expect("a name");
+        let names: Names = NameKey::rows(&shop, [address]).collect();
         assert_eq!(stage.lane().inbox.edit(DirectoryEdit::Names(names.whole())), None);
         let hash = names.hash();
         stage

@@ -39,7 +39,8 @@ async fn a_proxy_that_was_told_of_others_alone_goes_on_trying() {
     // Where the new file is to be prepared, there is something in the way.
     let obstacle = stage.state("names.json.new");
     std::fs::create_dir_all(&obstacle).expect("room");
-    let names: Names = vec![(ServiceName::new("shop").expect("a name"), BTreeSet::new())].into();
+    let shop = ServiceName::new("shop").expect("a name");
+    let names: Names = NameKey::rows(&shop, []).collect();
     stage.lane().inbox.edit(DirectoryEdit::Names(names.whole()));
     let has_problem = |stage: &Stage| stage.network().map(|it| it.names.problem.is_some());
     stage.until(|stage| has_problem(stage) == Some(true)).await;

@@ -1,8 +1,7 @@
-use std::collections::BTreeSet;
-
 use domain::base::iana::{Opcode, Rcode};
 use domain::base::{Message, MessageBuilder, Name};
 use domain::rdata::{A, Soa};
+use fluke_model::directory::NameKey;
 use proptest::prelude::*;
 
 use super::*;
@@ -14,10 +13,10 @@ fn address(n: usize) -> Ipv4Addr {
 
 fn names(services: &[(&str, usize)]) -> Names {
     let row = |(name, count): &(&str, usize)| {
-        let addresses: BTreeSet<Ipv4Addr> = (1..=*count).map(address).collect();
-        (ServiceName::new(name).expect("a name"), addresses)
+        let name = ServiceName::new(name).expect("a name");
+        NameKey::rows(&name, (1..=*count).map(address)).collect::<Vec<_>>()
     };
-    Names::from(services.iter().map(row).collect::<Vec<_>>())
+    services.iter().flat_map(row).collect()
 }
 
 /// A question as `dig` would send it; `edns` is the size that it says it can take.

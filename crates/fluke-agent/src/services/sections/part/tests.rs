@@ -1,9 +1,8 @@
 //! What is on record of a part of the directory: drift, and what cannot be done; no news.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 
-use fluke_model::directory::Names;
+use fluke_model::directory::{NameKey, Names};
 use fluke_model::id::{CommitId, Hash256, ServiceName};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::Snapshot;
@@ -122,9 +121,7 @@ impl Stage {
 
 fn table(name: &str) -> Arc<Names> {
     let name = ServiceName::new(name).expect("a name");
-    let mut names = Names::default();
-    names.set(name, BTreeSet::new());
-    Arc::new(names)
+    Arc::new(NameKey::rows(&name, []).collect())
 }
 
 const REPAIR: [&str; 2] = ["watch: something else is written", "success"];

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use fluke_model::directory::{
-    Claim, Edit, Peer, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
+    Claim, Edit, NameKey, Peer, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
 };
 use fluke_model::id::{AgentName, PortName, ServiceName, VolumeName};
 use fluke_model::message::{
@@ -173,6 +173,18 @@ fn edit<K: Clone + std::fmt::Debug, V: Clone + std::fmt::Debug>(
     })
 }
 
+/// In order, as tables are.
+fn names() -> impl Strategy<Value = Edit<NameKey, ()>> {
+    let key = (service(), option::of(address()))
+        .prop_map(|(service, address)| NameKey { service, address })
+        .boxed();
+    edit(key, Just(())).prop_map(|mut edit| {
+        edit.set.sort();
+        edit.removed.sort();
+        edit
+    })
+}
+
 fn directory() -> impl Strategy<Value = DirectoryEdit> {
     let key = (service(), WORD).prop_map(|(service, port)| RouteKey {
         service,
@@ -186,7 +198,7 @@ fn directory() -> impl Strategy<Value = DirectoryEdit> {
         Peer { public_key: PublicKey(key), endpoints, subnet }
     });
     prop_oneof![
-        edit(service().boxed(), btree_set(address(), 0..4)).prop_map(DirectoryEdit::Names),
+        names().prop_map(DirectoryEdit::Names),
         edit(key.boxed(), route).prop_map(DirectoryEdit::Routes),
         edit(agent().boxed(), peer).prop_map(DirectoryEdit::Peers),
         edit(service().boxed(), whereabouts()).prop_map(DirectoryEdit::Placements),
