@@ -269,7 +269,7 @@ impl NameKey {
 
 impl Names {
     /// All rows of a name.
-    pub fn named(&self, service: &ServiceName) -> impl Iterator<Item = &NameKey> {
+    pub fn named(&self, service: &ServiceName) -> impl Iterator<Item = &NameKey> + Clone {
         let rows = self.rows.range(NameKey::of(service.clone())..);
         rows.map(|(key, ())| key).take_while(move |key| key.service == *service)
     }

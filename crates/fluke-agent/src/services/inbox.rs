@@ -215,16 +215,22 @@ impl Inbox {
     }
 }
 
-/// Whether an edit did not fit.
+/// Whether an edit did not fit, and the whole table would.
 fn apply<K, V>(table: &mut Option<Arc<Table<K, V>>>, edit: Edit<K, V>) -> bool
 where
     K: Ord + Clone + Serialize,
     V: Clone + PartialEq + Serialize,
 {
     let mut made = table.as_deref().cloned().unwrap_or_default();
+    let is_whole = edit.from.is_none();
     match made.apply(edit) {
         Ok(()) => {
             *table = Some(Arc::new(made));
+            false
+        }
+        // It would be the same one again.
+        Err(error) if is_whole => {
+            tracing::warn!(%error, "this version does not understand a table; update this agent");
             false
         }
         Err(error) => {
@@ -236,6 +242,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use fluke_model::directory::NameKey;
+
     use super::*;
 
     fn asks(number: u64) -> Settle {
@@ -263,5 +271,19 @@ mod tests {
         let inbox = Inbox::default();
         let count = (0..2 * MOST_ASKED as u64).filter(|number| inbox.settle(asks(*number))).count();
         assert_eq!((count, taken(&inbox).len()), (MOST_ASKED, MOST_ASKED));
+    }
+
+    #[test]
+    fn a_whole_table_that_is_not_understood_is_not_asked_for_again() {
+        let inbox = Inbox::default();
+        let shop = ServiceName::new("shop").expect("a name");
+        let names: Names = NameKey::rows(&shop, []).collect();
+        assert_eq!(inbox.edit(DirectoryEdit::Names(names.since(&Names::default()))), None);
+        let empty = Names::default();
+        let other = DirectoryEdit::Names(empty.since(&empty));
+        assert_eq!(inbox.edit(other), Some(Section::Names), "it is for another table");
+        let garbled = Edit { set: Vec::new(), ..names.whole() };
+        assert_eq!(inbox.edit(DirectoryEdit::Names(garbled)), None);
+        assert_eq!(inbox.tables().names.as_deref(), Some(&names), "it keeps what it has");
     }
 }

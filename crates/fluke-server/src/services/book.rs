@@ -342,14 +342,25 @@ impl Book {
 
     /// Takes how a host is reached, and rules on its subnet.
     fn is_reached(&mut self, agent: &AgentName, report: MeshReport, now: Timestamp) -> Urgency {
+        let before = self.view.claims.of(agent);
         let ruling = self.view.claims.claim(agent, report.claim, now);
         self.view.hosts.change(agent, |host| host.mesh = Some(report));
+        if before != ruling.granted {
+            self.is_led_to_otherwise(agent);
+        }
         if let Some((displaced, _)) = ruling.displaced {
             self.view.hosts.touch(&displaced);
+            self.is_led_to_otherwise(&displaced);
             self.changed.peers.insert(displaced);
         }
         self.changed.peers.insert(agent.clone());
         Urgency::Soon
+    }
+
+    /// What a host runs may be led to no more, or from now on: its subnet is another.
+    fn is_led_to_otherwise(&mut self, agent: &AgentName) {
+        let runs = self.view.hosts.get(agent).into_iter().flat_map(|it| it.deployments.values());
+        self.changed.unlisted.extend(runs.map(|it| it.service.clone()));
     }
 
     fn is_now(&mut self, agent: &AgentName, next: impl FnOnce(Presence) -> Presence) -> Urgency {

@@ -1,6 +1,7 @@
 //! Whose subnet is whose: the earliest claim wins, and who loses gets another one.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use fluke_model::directory::{Claim, Subnet};
 use fluke_model::id::{AgentName, Hash256};
@@ -31,6 +32,11 @@ impl Claims {
     /// What is a host's.
     pub fn of(&self, host: &AgentName) -> Option<Claim> {
         self.by_host.get(host).copied()
+    }
+
+    /// Whether a container of `host` may be there. Where one is that has no subnet yet, nobody knows.
+    pub fn may_be_at(&self, host: &AgentName, address: Ipv4Addr) -> bool {
+        self.subnet(host).is_none_or(|subnet| subnet.contains(address))
     }
 
     /// Rules on what `host` takes to be its own, if anything.
@@ -111,6 +117,17 @@ mod tests {
         let (displaced, instead) = early.displaced.expect("the other one must go");
         assert_eq!(displaced, name(1));
         assert!(instead.is_some_and(|instead| instead.subnet != claim(7, 0).subnet));
+    }
+
+    #[test]
+    fn containers_are_in_the_subnet_of_their_host() {
+        let mut claims = Claims::default();
+        claims.claim(&name(1), Some(claim(7, 1)), Timestamp(1));
+        assert!(claims.may_be_at(&name(1), [10, 200, 7, 9].into()));
+        for elsewhere in [[10, 200, 8, 9], [10, 100, 0, 7], [192, 0, 2, 1]] {
+            assert!(!claims.may_be_at(&name(1), elsewhere.into()), "{elsewhere:?}");
+        }
+        assert!(claims.may_be_at(&name(2), [10, 200, 7, 9].into()), "it has none yet");
     }
 
     #[test]

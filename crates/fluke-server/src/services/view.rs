@@ -248,29 +248,36 @@ impl View {
         all.filter(stays).map(|it| it.replica).collect()
     }
 
-    /// Every container of a service that may be led to.
+    /// Every container of a service that may be led to: of hosts that it is for, within their own
+    /// subnet, whatever they say. `before`: where it was led to; what leaves a host that it is for no
+    /// more goes on until something else serves.
     pub fn serving(
         &self,
-        service: &ServiceName,
+        service: &Service,
         services: &Services,
+        before: &BTreeSet<Ipv4Addr>,
         now: Instant,
     ) -> BTreeSet<Ipv4Addr> {
-        let served = self.served(service, now);
+        let served = self.served(&service.name, now);
         let (mut sure, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
-        for (_, host) in self.hosts.of(service) {
+        for (name, host) in self.hosts.of(&service.name) {
             if !host.does(ServiceExecutor::Mesh) {
                 continue;
             }
-            let is_reachable = host.presence.is_reachable(now);
+            let is_for_it = host.is_matched_by(service);
             let is_led_to = |it: &&DeploymentReport| {
                 let is_leaving = it.phase == Phase::Retiring;
-                it.service == *service
+                it.service == service.name
                     && it.serves
                     && !(is_leaving && is_replaced(it, host, services, &served))
             };
+            let is_its = |address: &Ipv4Addr| {
+                self.claims.may_be_at(name, *address) && (is_for_it || before.contains(address))
+            };
+            let led_to = host.deployments.values().filter(is_led_to);
+            let is_reachable = host.presence.is_reachable(now);
             let addresses = if is_reachable { &mut sure } else { &mut doubtful };
-            addresses
-                .extend(host.deployments.values().filter(is_led_to).filter_map(|it| it.address));
+            addresses.extend(led_to.filter_map(|it| it.address).filter(is_its));
         }
         // The last ones are not taken out on mere suspicion: somewhere to go is better than nowhere.
         if sure.is_empty() { doubtful } else { sure }

@@ -118,11 +118,12 @@ impl Book {
         let mut names = BTreeMap::new();
         let mut routes: BTreeMap<_, _> = unrouted.into_iter().map(|key| (key, None)).collect();
         for name in unlisted {
-            let before = self.directory.names.table().named(&name);
-            names.extend(before.map(|key| (key.clone(), None)));
+            let rows = self.directory.names.table().named(&name);
+            let before = rows.clone().filter_map(|key| key.address).collect();
+            names.extend(rows.map(|key| (key.clone(), None)));
             // A service of the commit that nothing serves has a name all the same.
             if let Some(service) = self.services.get(&name) {
-                let serving = self.view.serving(&name, &self.services, now);
+                let serving = self.view.serving(service, &self.services, &before, now);
                 let rows = routes_of(service, &serving).map(|(key, route)| (key, Some(route)));
                 routes.extend(rows);
                 names.extend(NameKey::rows(&name, serving).map(|(key, row)| (key, Some(row))));

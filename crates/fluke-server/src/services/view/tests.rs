@@ -49,8 +49,13 @@ impl Lab {
         placement
     }
 
+    fn serving(&self, service: &Service, before: &[[u8; 4]]) -> BTreeSet<Ipv4Addr> {
+        let before = before.iter().copied().map(Ipv4Addr::from).collect();
+        self.view.serving(service, &self.services, &before, self.now)
+    }
+
     fn addresses(&self) -> Vec<String> {
-        let serving = self.view.serving(&web(), &self.services, self.now);
+        let serving = self.serving(&self.services[&web()], &[]);
         serving.iter().map(|address| address.to_string()).collect()
     }
 
@@ -66,7 +71,7 @@ impl Lab {
 
     fn routes_now(&self) -> BTreeMap<RouteKey, Route> {
         let of = |service: &Arc<Service>| {
-            let serving = self.view.serving(&service.name, &self.services, self.now);
+            let serving = self.serving(service, &[]);
             routes_of(service, &serving).collect::<Vec<_>>()
         };
         self.services.values().flat_map(of).collect()
@@ -254,6 +259,22 @@ fn nobody_is_led_to_a_host_that_is_not_in_the_mesh() {
     lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
     lab.host("b", |host| host.executors = all_but(ServiceExecutor::Mesh));
     assert_eq!(lab.addresses(), ["10.200.1.5"]);
+}
+
+#[test]
+fn nobody_is_led_to_a_host_on_its_mere_word() {
+    let mut lab = Lab::with(Some(1), &["a", "b"]);
+    let role = Labels::parse_pair("role=web").expect("a label");
+    let mut wanted = service(Some(1));
+    wanted.selector.match_labels.extend([role]);
+    lab.says("b", vec![deployment("b", Replica::Number(0), [10, 200, 2, 5])]);
+    assert_eq!(lab.serving(&wanted, &[]).len(), 0, "the service is not for such a host");
+    assert_eq!(lab.serving(&wanted, &[[10, 200, 2, 5]]).len(), 1, "it was, until now");
+
+    let claim = Claim { subnet: Subnet::new(2).expect("in range"), since: Timestamp(1) };
+    lab.view.claims.claim(&name("a"), Some(claim), Timestamp(1));
+    lab.says("a", vec![deployment("a", Replica::Number(0), [10, 200, 3, 5])]);
+    assert!(!lab.addresses().contains(&"10.200.3.5".to_string()), "that is not its subnet");
 }
 
 #[test]

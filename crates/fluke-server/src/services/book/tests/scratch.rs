@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use fluke_model::bounds::MAX_PLACES;
+use fluke_model::directory::Names;
 use fluke_model::id::VolumeName;
 use fluke_model::label::Selector;
 use fluke_model::placement::{Placement, keep, place};
@@ -45,11 +46,12 @@ fn is_replaced(
 fn names(
     view: &View,
     services: &Services,
+    before: &Names,
     now: Instant,
 ) -> BTreeMap<ServiceName, BTreeSet<Ipv4Addr>> {
     let served = served(view, now);
     let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
-    for host in view.hosts.values().filter(|host| host.does(ServiceExecutor::Mesh)) {
+    for (name, host) in view.hosts.iter().filter(|(_, host)| host.does(ServiceExecutor::Mesh)) {
         for it in host.deployments.values().filter(|it| it.serves) {
             if it.phase == Phase::Retiring && is_replaced(it, host, services, &served) {
                 continue;
@@ -57,7 +59,12 @@ fn names(
             let (sure, doubtful) = serving.entry(&it.service).or_default();
             let is_sure = host.presence.is_reachable(now);
             let addresses = if is_sure { sure } else { doubtful };
-            addresses.extend(it.address);
+            let is_for_it = services.get(&it.service).is_some_and(|it| host.is_matched_by(it));
+            let was_led_to = before.addresses(&it.service).unwrap_or_default();
+            let is_its = |address: &Ipv4Addr| {
+                view.claims.may_be_at(name, *address) && (is_for_it || was_led_to.contains(address))
+            };
+            addresses.extend(it.address.filter(is_its));
         }
     }
     let row = |name: &ServiceName| {
@@ -147,7 +154,7 @@ fn given(view: &View, service: &ServiceName) -> Placement {
 fn is_as_made_anew(lab: &Lab) {
     let (now, Book { view, services, directory, .. }) = (lab.now, &lab.book);
     view.hosts.are_found();
-    let names = names(view, services, now);
+    let names = names(view, services, directory.names.table(), now);
     let rows = names.iter().flat_map(|(name, all)| NameKey::rows(name, all.iter().copied()));
     assert_eq!(directory.names.table().rows(), &rows.collect());
     assert_eq!(directory.routes.table().rows(), &routes(&names, services));
