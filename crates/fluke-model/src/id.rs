@@ -340,6 +340,24 @@ impl Hash256 {
     }
 }
 
+/// A hash of which there is more to come.
+#[derive(Debug, Clone, Default)]
+pub struct Digest(sha2::Sha256);
+
+impl Digest {
+    /// Of this behind what there was.
+    #[must_use]
+    pub fn with(mut self, content: &[u8]) -> Self {
+        sha2::Digest::update(&mut self.0, content);
+        self
+    }
+
+    /// The hash of all of it.
+    pub fn hash(self) -> Hash256 {
+        Hash256(sha2::Digest::finalize(self.0).into())
+    }
+}
+
 impl fmt::Display for Hash256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

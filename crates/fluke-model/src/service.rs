@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentName, Hash256, PortName, ServiceName, StepAddress, VolumeName};
+use crate::id::{AgentName, Digest, Hash256, PortName, ServiceName, StepAddress, VolumeName};
 use crate::label::Selector;
 use crate::policy::Policy;
 use crate::task::Location;
@@ -311,17 +311,19 @@ impl fmt::Debug for DeploymentId {
     }
 }
 
-/// The identities of all replicas of one specification, which is written down once for all of them.
+/// The identities of all replicas of one specification, which is hashed once for all of them.
 #[derive(Debug, Clone)]
 pub struct DeploymentIds {
-    specification: String,
+    specification: Digest,
 }
 
 impl DeploymentIds {
     /// Of `container`, as this service.
     pub fn of(service: &ServiceName, container: &ContainerSpec) -> Self {
         let (service, container) = (serde_json::json!(service), serde_json::json!(container));
-        Self { specification: format!("{service},{container}") }
+        Self {
+            specification: Digest::default().with(format!("[{service},{container},").as_bytes()),
+        }
     }
 
     /// Of one replica; a host's own one is another on every host.
@@ -330,8 +332,7 @@ impl DeploymentIds {
             Replica::Own => serde_json::json!({ "host": host }),
             Replica::Number(number) => serde_json::json!({ "number": number }),
         };
-        let content = format!("[{},{place}]", self.specification);
-        DeploymentId(Hash256::of(content.as_bytes()))
+        DeploymentId(self.specification.clone().with(format!("{place}]").as_bytes()).hash())
     }
 }
 

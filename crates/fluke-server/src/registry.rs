@@ -19,8 +19,9 @@ use crate::reconcile::{Effect, Input, Machine, Now, Request};
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How many agents are known at most; a token that is good for any name must not fill the memory.
-const MOST: usize = 100_000;
+/// How many agents are known at most, of whom half may have been replaced within a week; a token that
+/// is good for any name must not fill the memory.
+const MOST: usize = 200_000;
 /// How often those that went away are looked for.
 const TIDY: Duration = Duration::from_secs(60);
 

@@ -18,7 +18,7 @@ const isShort = (service) => service.counts.serving < service.counts.wanted || B
 const byTrouble = (a, b) => byWeight(a, b) || isShort(b) - isShort(a);
 
 export function servicesPage(go, _, redraw) {
-  const services = resource("/services", redraw, PAUSE);
+  const services = resource("/services?well=false", redraw, PAUSE);
   const stop = listen((kind) => ["service", "source", "reloaded"].includes(kind) && services.refresh());
   return {
     name: "services",

@@ -3,6 +3,7 @@
 mod shelf;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Model, Snapshot, SnapshotTask};
@@ -13,7 +14,7 @@ use crate::service::{Replica, Service, SnapshotService};
 use crate::task::Task;
 use shelf::{Index, Offer, Shelf};
 
-/// How many snapshots are remembered of each kind; more are compiled anew when asked for.
+/// So many snapshots of each kind are remembered in any case, and twice as many as are in use.
 const REMEMBERED: usize = 16_384;
 
 /// The numbered replicas of each service that are one host's.
@@ -34,8 +35,42 @@ pub struct Compiler {
 #[derive(Debug, Default)]
 struct Made {
     /// Without numbered replicas, which most hosts have none of.
-    plain: HashMap<Labels, Arc<Snapshot>>,
-    placed: HashMap<(Labels, Placed), Arc<Snapshot>>,
+    plain: Kept<Labels>,
+    placed: Kept<(Labels, Placed)>,
+}
+
+/// Snapshots by what they were made for. Those that nobody uses go before there are too many.
+#[derive(Debug)]
+struct Kept<K> {
+    all: HashMap<K, Arc<Snapshot>>,
+    /// So many until it is looked which are in use.
+    room: usize,
+}
+
+impl<K: Eq + Hash> Default for Kept<K> {
+    fn default() -> Self {
+        Self { all: HashMap::new(), room: REMEMBERED }
+    }
+}
+
+impl<K: Eq + Hash> FromIterator<(K, Arc<Snapshot>)> for Kept<K> {
+    fn from_iter<I: IntoIterator<Item = (K, Arc<Snapshot>)>>(all: I) -> Self {
+        Self { all: all.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl<K: Eq + Hash> Kept<K> {
+    fn keep(&mut self, key: K, snapshot: Arc<Snapshot>) {
+        if self.all.len() >= self.room {
+            self.all.retain(|_, snapshot| is_in_use(snapshot));
+            self.room = REMEMBERED.max(2 * self.all.len());
+        }
+        self.all.insert(key, snapshot);
+    }
+}
+
+fn is_in_use(snapshot: &Arc<Snapshot>) -> bool {
+    Arc::strong_count(snapshot) > 1
 }
 
 /// A task with what hosts get of it.
@@ -159,11 +194,11 @@ impl Compiler {
         services: &Index<OfferedService>,
     ) -> Made {
         let stays = |labels: &Labels, snapshot: &Arc<Snapshot>| {
-            Arc::strong_count(snapshot) > 1 && !tasks.concerns(labels) && !services.concerns(labels)
+            is_in_use(snapshot) && !tasks.concerns(labels) && !services.concerns(labels)
         };
         let made = self.made();
-        let plain = made.plain.iter().filter(|(labels, made)| stays(labels, made));
-        let placed = made.placed.iter().filter(|((labels, _), made)| stays(labels, made));
+        let plain = made.plain.all.iter().filter(|(labels, made)| stays(labels, made));
+        let placed = made.placed.all.iter().filter(|((labels, _), made)| stays(labels, made));
         Made {
             plain: plain.map(|(labels, made)| (labels.clone(), made.clone())).collect(),
             placed: placed.map(|(key, made)| (key.clone(), made.clone())).collect(),
@@ -172,7 +207,7 @@ impl Compiler {
 
     /// What a host with these labels should be, numbered replicas aside.
     pub fn snapshot(&self, labels: &Labels) -> Arc<Snapshot> {
-        if let Some(made) = self.made().plain.get(labels) {
+        if let Some(made) = self.made().plain.all.get(labels) {
             return made.clone();
         }
         let tasks = self.tasks.matching(labels);
@@ -184,10 +219,7 @@ impl Compiler {
             snapshot => snapshot.with_hashed_services(services),
         };
         let snapshot = Arc::new(snapshot);
-        let mut made = self.made();
-        if made.plain.len() < REMEMBERED {
-            made.plain.insert(labels.clone(), snapshot.clone());
-        }
+        self.made().plain.keep(labels.clone(), snapshot.clone());
         snapshot
     }
 
@@ -206,7 +238,7 @@ impl Compiler {
         let placed =
             numbered.iter().map(|(it, numbers)| (it.service.name.clone(), numbers.clone()));
         let key = (labels.clone(), placed.collect::<Placed>());
-        if let Some(made) = self.made().placed.get(&key) {
+        if let Some(made) = self.made().placed.all.get(&key) {
             return made.clone();
         }
         let plain = self.snapshot(labels);
@@ -214,10 +246,7 @@ impl Compiler {
         let mut services: Vec<_> = hashes.zip(plain.services().iter().cloned()).collect();
         services.extend(numbered.iter().map(|(found, numbers)| found.numbered(numbers)));
         let snapshot = Arc::new(Snapshot::clone(&plain).with_hashed_services(services));
-        let mut made = self.made();
-        if made.placed.len() < REMEMBERED {
-            made.placed.insert(key, snapshot.clone());
-        }
+        self.made().placed.keep(key, snapshot.clone());
         snapshot
     }
 

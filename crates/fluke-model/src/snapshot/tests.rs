@@ -175,6 +175,20 @@ fn hosts_with_the_same_labels_and_replicas_share_a_snapshot_also_after_a_commit_
 }
 
 #[test]
+fn what_hosts_use_is_shared_however_many_they_are_and_what_nobody_uses_goes() {
+    let compiler = Compiler::new(&model(&[task("all", &[], &["a"])]), Policy::Remediate);
+    let of = |number: usize| compiler.snapshot(&labels(&[("host", &number.to_string())]));
+    let used: Vec<_> = (0..20_000).map(of).collect();
+    for (number, snapshot) in used.iter().enumerate() {
+        assert!(Arc::ptr_eq(snapshot, &of(number)), "{number}");
+    }
+    let forgotten = Arc::downgrade(&of(20_000));
+    (20_001..60_002).for_each(|number| drop(of(number)));
+    assert_eq!(forgotten.strong_count(), 0);
+    assert!(Arc::ptr_eq(&used[19_999], &of(19_999)));
+}
+
+#[test]
 fn a_commit_leaves_the_snapshots_that_it_does_not_concern() {
     let reworded = |task: &Task| Arc::new(Task { description: Some("why".into()), ..task.clone() });
     let (web, db) =

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use fluke_model::api::ReplicaCounts;
+use fluke_model::api::{ReplicaCounts, ServiceView};
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -107,22 +107,55 @@ fn services(app: &App, page: &mut Page) {
     let book = app.desk.book();
     let services = listing::services(&book, looking);
     // Of each no more is kept than is counted.
-    let counted = services.map(|(_, view)| view()).map(|service| (service.status, service.counts));
-    let services: Vec<(Status, ReplicaCounts)> = counted.collect();
+    let services: Vec<Counted> = services.map(|(_, view)| Counted::from(view())).collect();
     drop(book);
     page.gauge("fluke_services", "Services of the commit in force, by status.");
     for status in Status::ALL {
-        let count = services.iter().filter(|(of, _)| *of == status).count();
+        let count = services.iter().filter(|it| it.status == status).count();
         page.labelled(&[("status", status.as_str())], count as u64);
     }
+    let help =
+        "Services that lack something: all their replicas, some of them, a way in from outside.";
+    page.gauge("fluke_services_lacking", help);
+    let lacking: [(&str, fn(&Counted) -> bool); 3] =
+        [("all", Counted::lacks_all), ("some", Counted::lacks_some), ("way", |it| it.lacks_a_way)];
+    for (what, lacks) in lacking {
+        let count = services.iter().filter(|it| lacks(it)).count();
+        page.labelled(&[("what", what)], count as u64);
+    }
     let sum = |count: fn(&ReplicaCounts) -> u32| -> u64 {
-        services.iter().map(|(_, counts)| u64::from(count(counts))).sum()
+        services.iter().map(|it| u64::from(count(&it.replicas))).sum()
     };
     page.gauge("fluke_replicas", "Replicas of all services, by what is counted.");
     page.labelled(&[("count", "wanted")], sum(|counts| counts.wanted));
     page.labelled(&[("count", "running")], sum(|counts| counts.running));
     page.labelled(&[("count", "serving")], sum(|counts| counts.serving));
     page.labelled(&[("count", "failed")], sum(|counts| counts.failed));
+}
+
+/// What is counted of a service.
+struct Counted {
+    status: Status,
+    replicas: ReplicaCounts,
+    /// Nobody gets in to it who should.
+    lacks_a_way: bool,
+}
+
+impl From<ServiceView> for Counted {
+    fn from(service: ServiceView) -> Self {
+        let lacks_a_way = service.routes.iter().any(|route| route.loaded == 0);
+        Self { status: service.status, replicas: service.counts, lacks_a_way }
+    }
+}
+
+impl Counted {
+    fn lacks_all(&self) -> bool {
+        self.replicas.serving == 0 && self.replicas.wanted > 0
+    }
+
+    fn lacks_some(&self) -> bool {
+        !self.lacks_all() && self.replicas.serving < self.replicas.wanted
+    }
 }
 
 fn work(app: &App, page: &mut Page) {

@@ -76,6 +76,7 @@ pub(super) const SERVICES: &[Parameter] = &[
     one::<Part>("name", "Only services whose name contains this."),
     one::<Limit<MOST>>("limit", "At most so many; all where none is given."),
     one::<ServiceName>("after", "Only services behind this name: the `next` of the page before."),
+    one::<bool>("well", "`false` leaves out containers that are well or leave; counts stay."),
 ];
 
 /// Of `GET drift`.
@@ -105,6 +106,8 @@ pub(super) struct ServiceFilter {
     pub name: Option<String>,
     pub limit: Option<usize>,
     pub after: Option<ServiceName>,
+    /// Whether each comes with those of its containers that are well or leave.
+    pub well: bool,
 }
 
 /// Which tasks are wanted.
@@ -147,6 +150,7 @@ pub(super) fn services(uri: &Uri) -> Result<ServiceFilter, Problem> {
         name: given.one("name")?.map(|Part(part)| part),
         limit: given.one("limit")?.map(|Limit::<MOST>(limit)| limit),
         after: given.one("after")?,
+        well: given.one("well")?.unwrap_or(true),
     })
 }
 

@@ -2,9 +2,11 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use fluke_model::api::Services;
+use fluke_model::api::{DeploymentView, Services};
 use fluke_model::id::ServiceName;
 use fluke_model::label::Selector;
+use fluke_model::service::Phase;
+use fluke_model::status::Status;
 use http::{StatusCode, Uri};
 
 use super::api::{Named, apart, in_force};
@@ -26,8 +28,11 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, P
         let wanted = all.filter(|(name, _)| is_wanted(name)).map(|(_, view)| view());
         let wanted =
             wanted.filter(|service| filter.status.is_none_or(|status| service.status == status));
-        let (services, next) = page(wanted, filter.limit, |service| service.name.clone());
+        let (mut services, next) = page(wanted, filter.limit, |service| service.name.clone());
         drop(book);
+        if !filter.well {
+            services.iter_mut().for_each(|service| service.deployments.retain(is_of_note));
+        }
         Ok(json(StatusCode::OK, &Services { services, next }))
     })
     .await
@@ -54,6 +59,11 @@ pub(super) async fn one(
         }
     })
     .await
+}
+
+/// Whether there is something to say of a container that is to stay.
+fn is_of_note(it: &DeploymentView) -> bool {
+    it.phase != Phase::Retiring && (it.status != Status::InSync || it.note.is_some())
 }
 
 fn looking<'a>(app: &App, idle: &'a Idle<'a>) -> Looking<'a> {
