@@ -12,6 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // Ordered maps, so that equal messages are equal bytes.
         .btree_map(".")
+        // Slices of what is there once for all agents.
+        .bytes(".fluke.v1.Part.content")
         // We connect ourselves, and its `connect` would clash with the rpc of this name.
         .build_transport(false)
         .codec_path("crate::codec::LeanCodec")

@@ -7,6 +7,7 @@
 
 pub mod alarms;
 pub mod book;
+pub mod bulletin;
 pub mod claims;
 pub mod desk;
 pub mod editions;

@@ -15,7 +15,7 @@ use fluke_model::event::EventKind;
 use fluke_model::id::SessionId;
 use fluke_model::message::{Hello, ToAgent, ToServer};
 use fluke_wire::Refusal;
-use fluke_wire::server::{Link, SendError};
+use fluke_wire::server::{Letter, Link, SendError};
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant as TokioInstant, sleep_until, timeout};
@@ -231,13 +231,14 @@ impl Session {
     /// what speaks of it, and says why.
     async fn send(
         &self,
-        messages: Vec<ToAgent>,
+        messages: Vec<impl Into<Letter>>,
         link: &Link,
         patience: Duration,
     ) -> Result<Option<String>, End> {
         let mut unsendable = None;
         for message in messages {
-            if unsendable.is_some() && matches!(message, ToAgent::Check { .. }) {
+            let message = message.into();
+            if unsendable.is_some() && matches!(message, Letter::Own(ToAgent::Check { .. })) {
                 continue;
             }
             match timeout(patience, link.outgoing.send(message)).await {

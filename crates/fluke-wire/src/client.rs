@@ -2,6 +2,7 @@
 
 mod error;
 mod first_bytes;
+mod parts;
 mod tether;
 mod tls;
 mod url;
@@ -40,6 +41,7 @@ use crate::proto::{AgentMessage, ServerMessage, agent_message, server_message};
 use crate::sequence::Sequence;
 use crate::{MAX_TO_AGENT, MAX_TO_SERVER, tcp};
 use first_bytes::{FirstBytes, Noting};
+use parts::{Complete, Parts};
 use tether::{Tether, tether};
 use tls::HandshakeFailure;
 
@@ -265,6 +267,7 @@ async fn greet<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         incoming: Incoming {
             stream,
             sequence: Sequence::after_greeting(session),
+            parts: Parts::default(),
             skipped: 0,
             _connection: (client, tether),
         },
@@ -364,6 +367,7 @@ impl Stream for Uplink {
 pub struct Incoming {
     stream: Streaming<ServerMessage>,
     sequence: Sequence,
+    parts: Parts,
     skipped: u64,
     _connection: (FleetClient<Channel>, Tether),
 }
@@ -376,7 +380,8 @@ impl Incoming {
                 self.stream.message().await.map_err(|status| SessionError::of(&status))?;
             let Some(message) = message else { return Ok(None) };
             self.sequence.accept(message.session, message.sequence)?;
-            match to_agent_from_proto(message.body)? {
+            let Complete::Yes(body) = self.parts.take(message.body)? else { continue };
+            match to_agent_from_proto(body)? {
                 Some(message) => return Ok(Some(message)),
                 None => self.skipped += 1,
             }

@@ -8,6 +8,7 @@
 //! sizes, time without a session. Who may enter is for the [`Fleet`] to say.
 
 mod accepted;
+mod letter;
 mod link;
 mod visitors;
 
@@ -29,6 +30,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 pub use accepted::{Accepted, Peer};
+pub use letter::{Circular, Letter};
 pub use link::{Incoming, Link, Outgoing, SendError};
 
 use crate::convert::hello_from_proto;

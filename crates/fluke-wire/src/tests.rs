@@ -4,6 +4,7 @@ mod certificates;
 mod greeting;
 mod hall;
 mod order;
+mod parts;
 mod stopping;
 mod strangers;
 mod tls;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Git ────────▶ desk ──▶ desired: behind where replicas are, so that no host is ever sent half of it
-//! sessions ──▶  │   └──▶ directory: names, routes, peers, placements, for all alike
+//! sessions ──▶  │   └──▶ bulletin: names, routes, peers, placements, for all alike
 //!               └──────▶ lot: replicas, releases and the subnet of one agent, and the commit for
 //!                        which that was decided: one value, so that commits are never mixed
 //! ```
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use fluke_model::id::{AgentName, SessionId};
 use tokio::sync::{mpsc, watch};
 
-use super::book::{Book, Directory, Own, Urgency, Word};
+use super::book::{Book, Own, Urgency, Word};
+use super::bulletin::Bulletin;
 use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
@@ -42,7 +43,7 @@ const NOBODYS: SessionId = SessionId(0);
 pub struct Desk {
     words: mpsc::Sender<Spoken>,
     desired: watch::Receiver<Option<Arc<Desired>>>,
-    directory: watch::Receiver<Arc<Directory>>,
+    bulletin: watch::Receiver<Arc<Bulletin>>,
     book: Arc<RwLock<Book>>,
     pulses: Pulses,
 }
@@ -73,13 +74,13 @@ impl Desk {
     ) -> Self {
         let (words, heard) = mpsc::channel(QUEUE);
         let (desired, desired_seen) = watch::channel(None);
-        let (directory, directory_seen) = watch::channel(Arc::default());
+        let (bulletin, bulletin_seen) = watch::channel(Arc::default());
         let book = Arc::new(RwLock::new(Book::new(clock.read().instant)));
         let clerk = Clerk {
             book: book.clone(),
             lots: BTreeMap::new(),
             desired,
-            directory,
+            bulletin,
             changes,
             clock,
             told: Told::default(),
@@ -88,7 +89,7 @@ impl Desk {
         };
         tokio::spawn(clerk.run(git, heard));
         let pulses = Pulses::start();
-        Self { words, desired: desired_seen, directory: directory_seen, book, pulses }
+        Self { words, desired: desired_seen, bulletin: bulletin_seen, book, pulses }
     }
 
     /// What Git says, told no sooner than what follows from it for each host.
@@ -97,8 +98,8 @@ impl Desk {
     }
 
     /// What all agents are told alike.
-    pub fn directory(&self) -> watch::Receiver<Arc<Directory>> {
-        self.directory.clone()
+    pub fn bulletin(&self) -> watch::Receiver<Arc<Bulletin>> {
+        self.bulletin.clone()
     }
 
     /// Where it is noticed that a machine falls silent.
@@ -157,7 +158,7 @@ struct Clerk {
     book: Arc<RwLock<Book>>,
     lots: BTreeMap<AgentName, (SessionId, watch::Sender<Lot>)>,
     desired: watch::Sender<Option<Arc<Desired>>>,
-    directory: watch::Sender<Arc<Directory>>,
+    bulletin: watch::Sender<Arc<Bulletin>>,
     changes: Changes,
     clock: Clock,
     told: Told,
@@ -314,7 +315,7 @@ impl Clerk {
         if std::mem::replace(&mut self.untold, Urgency::None) != Urgency::None {
             self.told.to_all = Some(now);
             let directory = self.book().directory().clone();
-            self.directory.send_replace(Arc::new(directory));
+            self.bulletin.send_replace(Arc::new(directory.into()));
         }
     }
 

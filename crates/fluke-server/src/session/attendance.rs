@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::directory::Claim;
-use fluke_model::id::{AgentName, SessionId};
-use fluke_model::message::{DirectoryEdit, Hello, Holdings, NodeType, Section, ToAgent, ToServer};
+use fluke_model::id::{AgentName, Hash256, SessionId};
+use fluke_model::message::{Hello, Holdings, NodeType, Section, ToAgent, ToServer};
 use fluke_model::service::{DeploymentId, ServiceExecutor};
 use fluke_model::snapshot::Placed;
-use fluke_wire::server::Link;
+use fluke_wire::server::{Circular, Letter, Link};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::pulse::Felt;
 use crate::clock::until;
 use crate::reconcile::Wanted;
-use crate::services::book::{Directory, Own, Word};
+use crate::services::book::{Own, Word};
+use crate::services::bulletin::Bulletin;
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
 use crate::source::Desired;
@@ -49,7 +50,7 @@ pub struct Attendance {
 /// What an agent that attends was told, and where there is more.
 struct Seat {
     lot: watch::Receiver<Lot>,
-    directory: watch::Receiver<Arc<Directory>>,
+    bulletin: watch::Receiver<Arc<Bulletin>>,
     told: Told,
     /// The replicas that it was last held to.
     placed: Option<Placed>,
@@ -103,7 +104,7 @@ impl Attendance {
         let came = Word::Came(self.came.clone());
         self.seat = Some(Seat {
             lot: self.desk.attend(&self.agent, self.session, came).await,
-            directory: self.desk.directory(),
+            bulletin: self.desk.bulletin(),
             told: Told { tables: self.held, ..Told::default() },
             placed: None,
             pulse: None,
@@ -132,7 +133,7 @@ impl Attendance {
         if let (Some(seat), Word::Services(_)) = (&mut self.seat, &word)
             && !std::mem::replace(&mut seat.has_spoken, true)
         {
-            seat.directory.mark_changed();
+            seat.bulletin.mark_changed();
         }
         self.desk.tell(&self.agent, self.session, word).await;
         if runs_something {
@@ -143,14 +144,8 @@ impl Attendance {
     /// The agent does not have what it was told.
     fn forget(&mut self, section: Section) {
         let Some(seat) = &mut self.seat else { return };
-        let tables = &mut seat.told.tables;
-        match section {
-            Section::Names => tables.names = None,
-            Section::Routes => tables.routes = None,
-            Section::Peers => tables.peers = None,
-            Section::Placements => tables.placements = None,
-        }
-        seat.directory.mark_changed();
+        *held(&mut seat.told.tables, section) = None;
+        seat.bulletin.mark_changed();
     }
 
     /// From now on it is noticed at once when the agent's machine falls silent.
@@ -177,7 +172,7 @@ impl Attendance {
         // Watches and timers lose nothing when dropped. A desk that is gone has nothing more to say.
         tokio::select! {
             Ok(()) = seat.lot.changed() => {}
-            Ok(()) = seat.directory.changed() => {}
+            Ok(()) = seat.bulletin.changed() => {}
             () = falls_silent_or_answers(pulse) => {}
             () = until(waiting) => {}
         }
@@ -193,23 +188,30 @@ impl Attendance {
     }
 
     /// What the agent has not been told yet; each in the order in which it can be used.
-    pub(super) fn lacks(&mut self) -> Vec<ToAgent> {
+    pub(super) fn lacks(&mut self) -> Vec<Letter> {
         let now = Instant::now();
         self.knows_better_until = self.knows_better_until.filter(|until| *until > now);
         let Some(seat) = &mut self.seat else { return Vec::new() };
         let told = &mut seat.told;
         let (subnet, released) = told.lacks_of_its_own(&seat.lot.borrow_and_update().own);
-        let directory = seat.directory.borrow_and_update().clone();
-        let mut edits = Vec::new();
-        if directory.is_in_force && self.knows_better_until.is_none() {
-            edits = told.lacks(&directory, self.came.node_type);
+        let bulletin = seat.bulletin.borrow_and_update().clone();
+        let mut sections: Vec<Section> = Vec::new();
+        if self.knows_better_until.is_none() {
+            sections.extend([Section::Peers, Section::Names]);
+            sections.extend((self.came.node_type == NodeType::Proxy).then_some(Section::Routes));
         }
-        if directory.is_in_force && (seat.has_spoken || self.knows_better_until.is_none()) {
-            edits.extend(told.lacks_of_placements(&directory));
+        if seat.has_spoken || self.knows_better_until.is_none() {
+            sections.push(Section::Placements);
         }
-        let edits = edits.into_iter().map(ToAgent::Directory);
+        sections.retain(|_| bulletin.is_in_force());
+        let subnet = subnet.map(ToAgent::Subnet).map(Letter::from);
+        let edits = sections.into_iter().filter_map(|section| told.lacks(section, &bulletin));
         let released = (!released.is_empty()).then_some(ToAgent::Released(released));
-        subnet.map(ToAgent::Subnet).into_iter().chain(edits).chain(released).collect()
+        subnet
+            .into_iter()
+            .chain(edits.map(Letter::from))
+            .chain(released.map(Letter::from))
+            .collect()
     }
 
     /// Whether the host has other replicas than it is held to.
@@ -269,25 +271,19 @@ impl Told {
         (subnet, released)
     }
 
-    /// What is new in the directory, but for placements; told from now on.
-    fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
-        let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
-        let held = &mut self.tables;
-        let mut edits = Vec::new();
-        edits.extend(peers.edit_for(held.peers).map(DirectoryEdit::Peers));
-        edits.extend(names.edit_for(held.names).map(DirectoryEdit::Names));
-        (held.peers, held.names) = (Some(peers.hash()), Some(names.hash()));
-        if node_type == NodeType::Proxy {
-            edits.extend(routes.edit_for(held.routes).map(DirectoryEdit::Routes));
-            held.routes = Some(routes.hash());
-        }
-        edits
+    /// What is new in a table; told from now on.
+    fn lacks(&mut self, section: Section, bulletin: &Bulletin) -> Option<Circular> {
+        let held = held(&mut self.tables, section).replace(bulletin.hash(section));
+        bulletin.circular(section, held)
     }
+}
 
-    /// The same of placements.
-    fn lacks_of_placements(&mut self, directory: &Directory) -> Option<DirectoryEdit> {
-        let edit = directory.placements.edit_for(self.tables.placements);
-        self.tables.placements = Some(directory.placements.hash());
-        edit.map(DirectoryEdit::Placements)
+/// Where it stands which table somebody holds.
+fn held(tables: &mut Holdings, section: Section) -> &mut Option<Hash256> {
+    match section {
+        Section::Names => &mut tables.names,
+        Section::Routes => &mut tables.routes,
+        Section::Peers => &mut tables.peers,
+        Section::Placements => &mut tables.placements,
     }
 }

@@ -60,6 +60,9 @@ pub(crate) fn to_agent_from_proto(body: Option<Body>) -> Result<Option<ToAgent>,
         Body::Welcome(_) => {
             return Err(WireError::Misplaced { expected: "a message", found: "a second Welcome" });
         }
+        Body::Part(_) => {
+            return Err(WireError::Misplaced { expected: "a message", found: "a part of one" });
+        }
         Body::Heartbeat(proto::Heartbeat {}) => ToAgent::Heartbeat,
         Body::Snapshot(snapshot) => {
             let (commit, snapshot) =

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use fluke_model::id::SessionId;
-use fluke_model::message::{ToAgent, ToServer, Welcome};
+use fluke_model::message::{ToServer, Welcome};
 use futures_util::Stream;
-use prost::Message;
+use prost::bytes::Bytes;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Status, Streaming};
 
 use super::accepted::Peer;
-use crate::convert::{MAX_STEPS, to_agent_to_proto, to_server_from_proto, welcome_to_proto};
+use super::letter::{Letter, Sealed, next_part};
+use crate::MAX_TO_AGENT;
+use crate::convert::{MAX_STEPS, to_server_from_proto, welcome_to_proto};
 use crate::error::WireError;
 use crate::proto::{AgentMessage, ServerMessage, server_message};
 use crate::refusal::Refusal;
 use crate::sequence::Sequence;
-use crate::{MAX_TO_AGENT, proto};
 
 /// How many messages to one agent may wait for the network.
 const QUEUE: usize = 32;
@@ -57,13 +58,15 @@ impl Link {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (ended, end) = watch::channel(None);
         let ender = Ender(Arc::new(ended));
-        let outgoing = Outgoing { session, queue, ender: ender.clone() };
+        let outgoing = Outgoing { queue, ender: ender.clone() };
         let sequence = Sequence::after_greeting(session);
         let incoming =
             Incoming { stream, sequence, skipped: 0, ender: ender.clone(), end: end.clone() };
         let downlink = Downlink {
             welcome: Some(Box::new(welcome_message(welcome))),
+            session,
             waiting,
+            rest: Bytes::new(),
             sent: 0,
             ending: WatchStream::new(end),
             end: None,
@@ -126,23 +129,22 @@ pub enum SendError {
 /// The way to an agent. Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    session: SessionId,
     /// Boxed: a channel has room for many from the start, and mostly none wait.
-    queue: mpsc::Sender<Box<ServerMessage>>,
+    queue: mpsc::Sender<Box<Sealed>>,
     ender: Ender,
 }
 
 impl Outgoing {
     /// Hands a message over to the network; waits while too many are on their way.
-    pub async fn send(&self, message: ToAgent) -> Result<(), SendError> {
-        let message = self.envelope(message)?;
-        self.queue.send(message).await.map_err(|_| SendError::Closed)
+    pub async fn send(&self, letter: impl Into<Letter>) -> Result<(), SendError> {
+        let sealed = Box::new(letter.into().seal()?);
+        self.queue.send(sealed).await.map_err(|_| SendError::Closed)
     }
 
     /// Hands a message over to the network, or fails at once.
-    pub fn try_send(&self, message: ToAgent) -> Result<(), SendError> {
-        let message = self.envelope(message)?;
-        self.queue.try_send(message).map_err(|error| match error {
+    pub fn try_send(&self, letter: impl Into<Letter>) -> Result<(), SendError> {
+        let sealed = Box::new(letter.into().seal()?);
+        self.queue.try_send(sealed).map_err(|error| match error {
             TrySendError::Full(_) => SendError::Full,
             TrySendError::Closed(_) => SendError::Closed,
         })
@@ -152,26 +154,6 @@ impl Outgoing {
     pub fn close(&self, why: Refusal) {
         self.ender.end(End::Refused(why));
     }
-
-    /// The message without its number, which it gets when it leaves.
-    fn envelope(&self, message: ToAgent) -> Result<Box<ServerMessage>, SendError> {
-        let body = to_agent_to_proto(message);
-        if let server_message::Body::Snapshot(snapshot) = &body {
-            check_size(snapshot)?;
-        }
-        Ok(Box::new(ServerMessage { session: self.session.0, sequence: 0, body: Some(body) }))
-    }
-}
-
-fn check_size(snapshot: &proto::Snapshot) -> Result<(), SendError> {
-    /// What an envelope adds, generously.
-    const ENVELOPE: usize = 64;
-    let steps = snapshot.tasks.iter().map(|task| task.steps.len()).sum();
-    let bytes = snapshot.encoded_len() + ENVELOPE;
-    if steps > MAX_STEPS || bytes > MAX_TO_AGENT {
-        return Err(SendError::TooLarge { steps, bytes });
-    }
-    Ok(())
 }
 
 /// The way from an agent.
@@ -237,13 +219,21 @@ async fn ended(end: &mut watch::Receiver<Option<End>>) {
 /// What an agent hears: the welcome, then whatever is sent, numbered in the order of the queue.
 pub(super) struct Downlink {
     welcome: Option<Box<ServerMessage>>,
-    waiting: mpsc::Receiver<Box<ServerMessage>>,
+    session: SessionId,
+    waiting: mpsc::Receiver<Box<Sealed>>,
+    /// What is left of a letter that goes in parts.
+    rest: Bytes,
     sent: u64,
     ending: WatchStream<Option<End>>,
     end: Option<End>,
 }
 
 impl Downlink {
+    fn number(&mut self, body: server_message::Body) -> ServerMessage {
+        self.sent += 1;
+        ServerMessage { session: self.session.0, sequence: self.sent, body: Some(body) }
+    }
+
     /// Once an end is decided, nothing more is taken and what waits still goes out.
     fn poll_end(&mut self, cx: &mut Context<'_>) {
         while self.end.is_none()
@@ -265,13 +255,19 @@ impl Stream for Downlink {
             return Poll::Ready(Some(Ok(*welcome)));
         }
         self.poll_end(cx);
-        if let Some(message) = ready!(self.waiting.poll_recv(cx)) {
-            self.sent += 1;
-            return Poll::Ready(Some(Ok(ServerMessage { sequence: self.sent, ..*message })));
+        if self.rest.is_empty() {
+            match ready!(self.waiting.poll_recv(cx)).map(|sealed| *sealed) {
+                Some(Sealed::Whole(body)) => return Poll::Ready(Some(Ok(self.number(body)))),
+                Some(Sealed::Parts(content)) => self.rest = content,
+                None => {
+                    return Poll::Ready(match self.end.replace(End::Clean) {
+                        Some(End::Refused(why)) => Some(Err(why.into())),
+                        Some(End::Clean) | None => None,
+                    });
+                }
+            }
         }
-        Poll::Ready(match self.end.replace(End::Clean) {
-            Some(End::Refused(why)) => Some(Err(why.into())),
-            Some(End::Clean) | None => None,
-        })
+        let part = next_part(&mut self.rest);
+        Poll::Ready(Some(Ok(self.number(part))))
     }
 }

@@ -21,9 +21,9 @@ use crate::proto::{
 use crate::{MAX_TO_SERVER, proto};
 
 /// An agent that says just what it is told to.
-struct Puppet {
+pub(super) struct Puppet {
     say: mpsc::Sender<AgentMessage>,
-    hear: Streaming<ServerMessage>,
+    pub(super) hear: Streaming<ServerMessage>,
 }
 
 impl Puppet {
@@ -43,7 +43,7 @@ impl Puppet {
         Ok(Self { say, hear })
     }
 
-    async fn enter(hall: &mut Hall) -> (Self, Guest) {
+    pub(super) async fn enter(hall: &mut Hall) -> (Self, Guest) {
         let mut puppet = Self::call(hall, hello_message()).await.expect("let in");
         let welcome = puppet.hear.message().await.expect("open").expect("a welcome");
         assert_eq!((welcome.session, welcome.sequence), (SESSION.0, 0));
@@ -154,7 +154,7 @@ impl Fleet for Script {
     }
 }
 
-async fn join(script: Vec<ServerMessage>) -> Result<Session, ConnectError> {
+pub(super) async fn join(script: Vec<ServerMessage>) -> Result<Session, ConnectError> {
     let (listener, address) = listen().await;
     let incoming = stream::unfold(listener, async |listener| {
         Some((listener.accept().await.map(|(io, _)| io), listener))
@@ -164,11 +164,11 @@ async fn join(script: Vec<ServerMessage>) -> Result<Session, ConnectError> {
     connect(&target(&format!("grpc://{address}")), hello("web-1")).await
 }
 
-fn says(session: u64, sequence: u64, body: server_message::Body) -> ServerMessage {
+pub(super) fn says(session: u64, sequence: u64, body: server_message::Body) -> ServerMessage {
     ServerMessage { session, sequence, body: Some(body) }
 }
 
-fn welcome_body() -> server_message::Body {
+pub(super) fn welcome_body() -> server_message::Body {
     server_message::Body::Welcome(welcome_to_proto(welcome()))
 }
 
