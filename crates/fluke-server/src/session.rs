@@ -151,9 +151,9 @@ impl Session {
                     }
                     () = self.services.changed() => {
                         self.services.look().await;
-                        let messages = self.services.lacks();
-                        if !messages.is_empty() {
-                            if let Err(end) = self.send(messages, link, patience).await {
+                        let letters = self.services.lacks();
+                        if !letters.is_empty() {
+                            if let Err(end) = self.send(letters, link, patience).await {
                                 return end;
                             }
                             beats.said(TokioInstant::now());
@@ -221,7 +221,8 @@ impl Session {
             let messages = self.record(effects, now);
             self.stopwatch.observe(heard, &messages, now.instant, &self.outlets.meter);
             has_spoken |= !messages.is_empty();
-            let unsendable = self.send(messages, link, patience).await?;
+            let letters = messages.into_iter().map(Letter::from).collect();
+            let unsendable = self.send(letters, link, patience).await?;
             next = unsendable.map(|why| Input::Unsendable { why });
         }
         Ok((wake, has_spoken))
@@ -231,17 +232,16 @@ impl Session {
     /// what speaks of it, and says why.
     async fn send(
         &self,
-        messages: Vec<impl Into<Letter>>,
+        letters: Vec<Letter>,
         link: &Link,
         patience: Duration,
     ) -> Result<Option<String>, End> {
         let mut unsendable = None;
-        for message in messages {
-            let message = message.into();
-            if unsendable.is_some() && matches!(message, Letter::Own(ToAgent::Check { .. })) {
+        for letter in letters {
+            if unsendable.is_some() && matches!(letter, Letter::Own(ToAgent::Check { .. })) {
                 continue;
             }
-            match timeout(patience, link.outgoing.send(message)).await {
+            match timeout(patience, link.outgoing.send(letter)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error @ SendError::TooLarge { .. })) => unsendable = Some(error.to_string()),
                 Ok(Err(error)) => return Err(End::Lost(error.to_string())),
