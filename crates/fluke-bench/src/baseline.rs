@@ -1,4 +1,5 @@
-//! What ratios were when somebody last looked, and whether they got worse. Pure, but for reading.
+//! What ratios were when somebody last looked, and whether they got worse; which counts have to be as
+//! promised. Pure, but for reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
