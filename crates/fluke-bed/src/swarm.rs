@@ -19,6 +19,8 @@
 mod agent;
 mod fleet;
 mod member;
+mod meter;
+mod repair;
 mod scheme;
 mod services;
 mod shared;
@@ -40,6 +42,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 pub use member::Trouble;
+pub use meter::{Meter, Metered, Traffic};
 pub use scheme::{Shares, member};
 pub use timing::Timing;
 pub use weather::Weather;
@@ -125,6 +128,17 @@ pub enum SwarmError {
         /// Of how many.
         of: u64,
     },
+    /// Some have not been put right.
+    #[error(
+        "{repaired} of {of} hosts that drifted are repaired, and for {} s nobody else was",
+        STUCK.as_secs()
+    )]
+    Unrepaired {
+        /// How many are.
+        repaired: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Some have not been told how services are.
     #[error(
         "{hosts} of {of} hosts have the names that are waited for, and for {} s nobody else got them",
@@ -193,6 +207,9 @@ pub struct Timings {
     pub notice: Timing,
     /// From a record of what was done to the server's having it.
     pub record: Timing,
+    /// From a drift that befalls a host to the server's having the record of its repair; of those
+    /// that are not slow.
+    pub repair: Timing,
     /// From the newest commit to the answers of those whom it concerns: from when the first of
     /// them heard of it, or from [`Swarm::expects_a_commit`].
     pub commit: Timing,
@@ -294,6 +311,14 @@ impl Swarm {
         self.order(name, Order::Break).await
     }
 
+    /// The same, of all of them at once.
+    pub async fn breaks_everywhere(&self) -> Result<(), SwarmError> {
+        for name in self.orders.keys() {
+            self.breaks(name).await?;
+        }
+        Ok(())
+    }
+
     /// Lets it befall the swarm as it is now, until the future is dropped.
     pub fn weather(&self, weather: Weather) -> impl Future<Output = ()> + use<> {
         weather.blows_over(self.orders.values().cloned().collect())
@@ -327,6 +352,11 @@ impl Swarm {
     /// How it fares.
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
+    }
+
+    /// What went over the wire so far, in all sessions.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.meter.traffic()
     }
 
     /// How long everything took so far.

@@ -140,8 +140,8 @@ impl Figure {
         }
     }
 
-    /// The value that is judged and the most that it may be.
-    fn judged(&self) -> Option<(f64, f64)> {
+    /// The value that is judged and the most that it may be; none where nothing is promised.
+    pub fn judged(&self) -> Option<(f64, f64)> {
         match self.target {
             Target::Times(most) => Some((self.ratio()?, most)),
             Target::Over(most) => {

@@ -1,5 +1,7 @@
 //! What a process takes, as the kernel tells it.
 
+use std::ops::Range;
+
 use crate::row::Trouble;
 
 /// Bytes that a process has in memory.
@@ -12,19 +14,17 @@ pub fn resident(pid: u32) -> Result<f64, Trouble> {
 /// included.
 pub fn processor_seconds(pid: u32) -> Result<f64, Trouble> {
     let stat = read(pid, "stat")?;
-    // In ticks of a hundredth, as every Linux has told user space for decades.
-    ticks(&stat)
-        .map(|ticks| ticks as f64 / 100.0)
-        .ok_or_else(|| Trouble::failed("read the time of a process", "it cannot be understood"))
+    Ok(time(&stat, OWN)? + time(&stat, CHILDREN)?)
+}
+
+/// The same, without children.
+pub fn own_processor_seconds(pid: u32) -> Result<f64, Trouble> {
+    time(&read(pid, "stat")?, OWN)
 }
 
 /// Seconds of processor time that children of a process used which have ended.
 pub fn children_seconds(pid: u32) -> Result<f64, Trouble> {
-    let stat = read(pid, "stat")?;
-    let ticks: Option<u64> = (13..15).map(|at| field(&stat, at)).sum();
-    ticks
-        .map(|ticks| ticks as f64 / 100.0)
-        .ok_or_else(|| Trouble::failed("read the time of children", "it cannot be understood"))
+    time(&read(pid, "stat")?, CHILDREN)
 }
 
 /// Seconds that its threads, those alive, have run so far: to the nanosecond.
@@ -87,9 +87,16 @@ fn count(status: &str, key: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// User and system time, own and of children that have ended.
-fn ticks(stat: &str) -> Option<u64> {
-    (11..15).map(|at| field(stat, at)).sum()
+/// Where `stat` has user and system time: its own, and that of children that have ended.
+const OWN: Range<usize> = 11..13;
+const CHILDREN: Range<usize> = 13..15;
+
+/// Seconds, of ticks of a hundredth, as every Linux has told user space for decades.
+fn time(stat: &str, fields: Range<usize>) -> Result<f64, Trouble> {
+    let ticks: Option<u64> = fields.map(|at| field(stat, at)).sum();
+    ticks
+        .map(|ticks| ticks as f64 / 100.0)
+        .ok_or_else(|| Trouble::failed("read the time of a process", "it cannot be understood"))
 }
 
 /// A field of `stat`, counted from behind the name, which is in parentheses and may have any in it.
@@ -107,9 +114,9 @@ mod tests {
         assert_eq!(kib("Name:\tx\nVmRSS:\t    2048 kB\n", "VmRSS"), Some(2097152.0));
         assert_eq!(kib("Name:\tx\n", "VmRSS"), None);
         let stat = "42 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 10 20 3 4 20 0 1 0 5 6";
-        assert_eq!(ticks(stat), Some(37));
+        assert_eq!(time(stat, OWN).ok().zip(time(stat, CHILDREN).ok()), Some((0.3, 0.07)));
         assert_eq!(field(stat, 8), Some(2));
-        assert_eq!(ticks("nonsense"), None);
+        assert!(time("nonsense", OWN).is_err());
         let status = "VmHWM:\t3 kB\nvoluntary_ctxt_switches:\t42\nnonvoluntary_ctxt_switches:\t7\n";
         assert_eq!(count(status, "voluntary_ctxt_switches"), Some(42));
         assert_eq!(count("", "voluntary_ctxt_switches"), None);
@@ -127,7 +134,8 @@ mod tests {
     fn this_process_takes_something() {
         let own = std::process::id();
         assert!(resident(own).expect("memory") > 1e5);
-        assert!(processor_seconds(own).expect("time") >= 0.0);
+        let (all, itself) = (processor_seconds(own), own_processor_seconds(own));
+        assert!(all.expect("time") >= itself.expect("time"));
         assert!(running_seconds(own).expect("time") > 0.0);
         assert!(most_resident(own).expect("memory") >= resident(own).expect("memory"));
         let before = switches(own).expect("a count");

@@ -54,6 +54,14 @@ impl Measure {
         }
     }
 
+    /// The question that a profile answers.
+    pub fn question(self) -> &'static str {
+        match self {
+            Self::Instructions => "Where the instructions go",
+            Self::Bytes => "Where the memory goes",
+        }
+    }
+
     /// What a total is, and what has to be known of it.
     pub fn sum(self, total: f64) -> String {
         match self {

@@ -109,8 +109,8 @@ fn peers(figures: &[PeerFigure]) -> String {
 
 fn section(profile: &Profile) -> String {
     let mut text = format!(
-        "\n## Where the {} go: {}\n\n{}. Taken of {}, on {}.\n\n```text\n",
-        profile.unit.what(),
+        "\n## {}: {}\n\n{}. Taken of {}, on {}.\n\n```text\n",
+        profile.unit.question(),
         profile.what,
         profile.unit.sum(profile.total),
         profile.taken,

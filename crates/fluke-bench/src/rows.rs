@@ -6,6 +6,7 @@ mod commit;
 mod containers;
 mod crowd;
 mod crowd_services;
+mod drift;
 mod events;
 mod growth;
 mod idle;
@@ -31,6 +32,7 @@ pub const ALL: &[Row] = &[
     idle::ROW,
     crowd::ROW,
     crowd_services::ROW,
+    drift::ROW,
     restart::ROW,
     restart_services::ROW,
     manifests::ROW,

@@ -85,7 +85,16 @@ impl Prepared {
 
     /// Opens a session, or tells within ten seconds why there is none.
     pub async fn connect(&self, hello: Hello) -> Result<Session, ConnectError> {
-        open(&self.target, self.tls.clone(), hello, CONNECT_WITHIN).await
+        self.connect_through(hello, |tcp| tcp).await
+    }
+
+    /// The same, over what `wrap` makes of the connection.
+    pub async fn connect_through<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        &self,
+        hello: Hello,
+        wrap: impl FnOnce(TcpStream) -> T,
+    ) -> Result<Session, ConnectError> {
+        open(&self.target, self.tls.clone(), hello, CONNECT_WITHIN, wrap).await
     }
 }
 
@@ -111,15 +120,16 @@ pub async fn connect_within(
     hello: Hello,
     limit: Duration,
 ) -> Result<Session, ConnectError> {
-    open(target, None, hello, limit).await
+    open(target, None, hello, limit, |tcp| tcp).await
 }
 
 /// Over TCP; `tls` is worked out from the target where it is not known yet.
-async fn open(
+async fn open<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     target: &Target,
     tls: Option<Arc<ClientConfig>>,
     hello: Hello,
     limit: Duration,
+    wrap: impl FnOnce(TcpStream) -> T,
 ) -> Result<Session, ConnectError> {
     let deadline = Instant::now() + limit;
     let tcp = match timeout_at(deadline, open_tcp(&target.url)).await {
@@ -129,7 +139,7 @@ async fn open(
     let tcp = tcp
         .map_err(|source| ConnectError::Unreachable { address: target.url.authority(), source })?;
     let session = async {
-        match over(tcp, target, tls, hello).await {
+        match over(wrap(tcp), target, tls, hello).await {
             Err(ConnectError::Lost { address, .. })
                 if !target.url.is_tls() && speaks_tls(&target.url).await =>
             {

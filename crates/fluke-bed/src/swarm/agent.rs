@@ -126,7 +126,8 @@ impl Agent {
         };
         let _door = self.shared.doors.acquire().await.ok()?;
         let began = Instant::now();
-        match self.shared.target.connect(hello).await {
+        let meter = &self.shared.meter;
+        match self.shared.target.connect_through(hello, |tcp| meter.on(tcp)).await {
             Ok(session) => {
                 self.shared.stopwatches.join.note(began.elapsed());
                 Some(session)
@@ -191,7 +192,12 @@ impl Agent {
                     Some(Order::Break) => return End::Lost,
                     Some(Order::Leave) => return End::Left,
                     Some(order) => {
-                        waiting.extend(self.obeys(order));
+                        let is_drift = matches!(order, Order::Drift);
+                        let told = self.obeys(order);
+                        if is_drift && !told.is_empty() {
+                            open.drifted.get_or_insert_with(Instant::now);
+                        }
+                        waiting.extend(told);
                         has_news = true;
                     }
                     None => return End::SwarmIsGone,
@@ -237,6 +243,11 @@ impl Agent {
         let is_names = matches!(message, ToAgent::Directory(DirectoryEdit::Names(_)));
         let is_edit = matches!(message, ToAgent::Directory(_));
         let told = self.member.hears(message, now());
+        if self.member.has_told_all()
+            && let Some(drifted) = open.repaired.take()
+        {
+            self.is_repaired(drifted);
+        }
         if is_edit {
             self.shared.counts.edits.fetch_add(1, Ordering::Relaxed);
         }
@@ -245,6 +256,15 @@ impl Agent {
         }
         self.waits_for_containers();
         told
+    }
+
+    /// The server has all that was done about a drift.
+    fn is_repaired(&self, drifted: Instant) {
+        let Shared { counts, stopwatches, .. } = &*self.shared;
+        if !self.is_slow {
+            stopwatches.repair.note(drifted.elapsed());
+        }
+        counts.repaired.fetch_add(1, Ordering::Relaxed);
     }
 
     fn waits_for_containers(&mut self) {
@@ -265,7 +285,12 @@ impl Agent {
             ToServer::Finished { .. } => drop(counts.applies.fetch_add(1, Ordering::Relaxed)),
             ToServer::LookAgain { .. } => drop(open.noticed.get_or_insert_with(Instant::now)),
             ToServer::Resend(_) => drop(counts.resends.fetch_add(1, Ordering::Relaxed)),
-            ToServer::Record(_) => drop(open.recorded.get_or_insert_with(Instant::now)),
+            ToServer::Record(record) => {
+                open.recorded.get_or_insert_with(Instant::now);
+                if matches!(record.fact, Fact::Ended { .. }) {
+                    open.repaired = open.repaired.or(open.drifted.take());
+                }
+            }
             _ => {}
         }
     }
@@ -274,7 +299,7 @@ impl Agent {
     fn work_before(&self, message: &ToServer) -> Option<Work> {
         let shared = &self.shared;
         let work = match message {
-            ToServer::Checked(_) if self.is_slow => Work::of(shared.slow_takes),
+            ToServer::Checked(_) if self.is_slow => Work::of(*lock(&shared.slow_takes)),
             ToServer::Checked(_) => Work::of(shared.check_takes),
             ToServer::Record(record) if matches!(record.fact, Fact::Ended { .. }) => {
                 Work { takes: shared.apply_takes, is_held: *shared.held.borrow() }
@@ -351,6 +376,10 @@ struct Open {
     asked: Option<Instant>,
     noticed: Option<Instant>,
     recorded: Option<Instant>,
+    /// Something drifted, and no repair has ended.
+    drifted: Option<Instant>,
+    /// Since when it was drifted; the repair has ended, and the server may not know.
+    repaired: Option<Instant>,
     /// It was told of this commit, and has not answered for it.
     commit: Option<CommitId>,
 }

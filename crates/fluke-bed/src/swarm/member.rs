@@ -99,6 +99,11 @@ impl Member {
         self.journal.iter().cloned().map(ToServer::Record)
     }
 
+    /// Whether the server has every record.
+    pub(super) fn has_told_all(&self) -> bool {
+        self.journal.is_empty()
+    }
+
     /// What is new of its services.
     pub(super) fn says_of_services(&mut self, now: Timestamp) -> Vec<ToServer> {
         self.services.says(now)

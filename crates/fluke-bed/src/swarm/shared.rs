@@ -13,6 +13,7 @@ use fluke_wire::client::Prepared;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
+use super::meter::Meter;
 use super::services::shelf::Shelves;
 use super::timing::Times;
 use super::{Statistics, SwarmError, SwarmOptions, Timings, lock};
@@ -23,6 +24,7 @@ pub(super) struct Stopwatches {
     pub(super) join: Times,
     pub(super) notice: Times,
     pub(super) record: Times,
+    pub(super) repair: Times,
     pub(super) commit: Times,
     pub(super) answer: Times,
     pub(super) names: Times,
@@ -42,12 +44,13 @@ pub(super) struct Round {
 pub(super) struct Shared {
     pub(super) target: Prepared,
     pub(super) check_takes: Duration,
-    pub(super) slow_takes: Duration,
+    pub(super) slow_takes: Mutex<Duration>,
     pub(super) apply_takes: Duration,
     pub(super) start_takes: Duration,
     pub(super) doors: Semaphore,
     pub(super) held: watch::Sender<bool>,
     pub(super) counts: Counts,
+    pub(super) meter: Meter,
     pub(super) stopwatches: Stopwatches,
     pub(super) round: Mutex<Round>,
     pub(super) snapshots: Mutex<HashMap<Hash256, Weak<Snapshot>>>,
@@ -63,6 +66,8 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     pub(super) checks: AtomicU64,
     pub(super) applies: AtomicU64,
+    /// Drifts that are over, as far as the server knows.
+    pub(super) repaired: AtomicU64,
     pub(super) edits: AtomicU64,
     pub(super) resends: AtomicU64,
 }
@@ -82,12 +87,13 @@ impl Shared {
         Ok(Self {
             target: Prepared::new(options.target)?,
             check_takes: options.check_takes,
-            slow_takes: options.slow_takes,
+            slow_takes: Mutex::new(options.slow_takes),
             apply_takes: options.apply_takes,
             start_takes: options.start_takes,
             doors: Semaphore::new(options.at_once.max(1)),
             held: watch::Sender::new(false),
             counts: Counts::default(),
+            meter: Meter::default(),
             stopwatches: Stopwatches::default(),
             round: Mutex::default(),
             snapshots: Mutex::default(),
@@ -169,14 +175,14 @@ impl Shared {
     }
 
     pub(super) fn timings(&self) -> Timings {
-        let Stopwatches { join, notice, record, commit, answer, names } = &self.stopwatches;
-        let [join, notice, record, commit, answer, names] =
-            [join, notice, record, commit, answer, names].map(Times::sum_up);
-        Timings { join, notice, record, commit, answer, names }
+        let Stopwatches { join, notice, record, repair, commit, answer, names } = &self.stopwatches;
+        let [join, notice, record, repair, commit, answer, names] =
+            [join, notice, record, repair, commit, answer, names].map(Times::sum_up);
+        Timings { join, notice, record, repair, commit, answer, names }
     }
 
     pub(super) fn forgets_timings(&self) {
-        let Stopwatches { join, notice, record, commit, answer, names } = &self.stopwatches;
-        [join, notice, record, commit, answer, names].into_iter().for_each(Times::forget);
+        let Stopwatches { join, notice, record, repair, commit, answer, names } = &self.stopwatches;
+        [join, notice, record, repair, commit, answer, names].into_iter().for_each(Times::forget);
     }
 }

@@ -32,14 +32,16 @@ pub enum Scene {
     Reports,
     /// A server that tells a thousand agents of a commit, and hears their answers.
     Commit,
+    /// A server that a thousand agents come back to over TLS.
+    Join,
     /// What a server with a thousand agents has in memory.
     Memory,
 }
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Compile, Self::Cycle, Self::Reports, Self::Commit, Self::Memory];
+    pub const ALL: [Self; 6] =
+        [Self::Compile, Self::Cycle, Self::Reports, Self::Commit, Self::Join, Self::Memory];
 
     /// The name of its file.
     pub fn name(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Scene {
             Self::Cycle => "cycle",
             Self::Reports => "reports",
             Self::Commit => "commit",
+            Self::Join => "join",
             Self::Memory => "memory",
         }
     }
@@ -58,6 +61,7 @@ impl Scene {
             Self::Cycle => "an agent, 20 cycles of 100 checks",
             Self::Reports => "a server, 20 reports of 100 checks",
             Self::Commit => "a server, 3 commits for 1,000 agents",
+            Self::Join => "a server, 1,000 agents whose connections broke come back",
             Self::Memory => "a server with 1,000 agents",
         }
     }
@@ -74,7 +78,10 @@ impl Scene {
             }
             Self::Cycle => cycles(bench, None, Some(&under(waiting(&file))?))?,
             Self::Reports => cycles(bench, Some(&under(waiting(&file))?), None)?,
-            Self::Commit => commits(bench, &under(waiting(&file))?)?,
+            Self::Commit => counted(bench, &under(waiting(&file))?, |crowd| {
+                (0..COMMITS).try_for_each(|_| crowd.commits_for_all().map(drop))
+            })?,
+            Self::Join => counted(bench, &under(waiting(&file))?, |crowd| crowd.breaks())?,
             Self::Memory => {
                 crowd(bench, &under(dhat(&file))?)?.stage.server().stop();
                 return Profile::of_heap(self.what(), &file);
@@ -157,13 +164,16 @@ fn crowd(bench: &Bench, server: &Path) -> Result<Crowd, Trouble> {
 }
 
 /// Commits for everybody; then the server ends in order.
-fn commits(bench: &Bench, server: &Path) -> Result<(), Trouble> {
+/// What such a server does while something happens to its agents; then it ends in order.
+fn counted(
+    bench: &Bench,
+    server: &Path,
+    happens: impl FnOnce(&mut Crowd) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     let mut crowd = crowd(bench, server)?;
     let pid = crowd.pid()?;
     counts(pid, true)?;
-    for _ in 0..COMMITS {
-        crowd.commits_for_all()?;
-    }
+    happens(&mut crowd)?;
     counts(pid, false)?;
     crowd.stage.server().stop();
     Ok(())

@@ -39,9 +39,16 @@ fn record() -> Record {
 #[test]
 fn a_report_says_all_of_it() {
     let top = vec![Line { percent: 12.34, function: "core::fmt::write".into() }];
-    let unit = Measure::Instructions;
-    let profile = Profile { what: "compiling".into(), unit, taken: taken(), total: 2e9, top };
-    let page = render(&record(), "## What is missed\n\nNothing.\n", &[profile]);
+    let profile = |what: &str, unit, total| Profile {
+        what: what.into(),
+        unit,
+        taken: taken(),
+        total,
+        top: top.clone(),
+    };
+    let compiling = profile("compiling", Measure::Instructions, 2e9);
+    let server = profile("a server", Measure::Bytes, 2097152.0);
+    let page = render(&record(), "## What is missed\n\nNothing.\n", &[compiling, server]);
     for part in [
         "**Machine:** 2 cores of Abacus",
         "| `checks.sequential` | 100 checks | 100 ms | bare loop: 100 ms | 1.00 × | ≤ 1.3 × | reached (77 % of it) |\n",
@@ -50,6 +57,8 @@ fn a_report_says_all_of_it() {
         "| fluke | 100 ms |\n| salt 3008.3 | 4.00 s (40 ×) |\n| puppet | not here |\n",
         "## Where the instructions go: compiling",
         "2.00 G instructions, by callgrind",
+        "## Where the memory goes: a server",
+        "2.00 MiB when the heap was largest, by dhat",
         "Taken of abc at today, load 0.5, on 2 cores of Abacus",
         " 12.3 %  core::fmt::write\n",
         "- **checks**: by looking Taken of abc at today, load 0.5.\n",

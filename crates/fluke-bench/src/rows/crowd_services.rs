@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::crowd::{SETTLES, time_of};
-use crate::figure::{Figure, Target, Unit};
+use super::crowd::{MEMORY, PROCESSOR, Rest, SETTLES};
+use crate::figure::{Figure, Unit};
 use crate::process::resident;
 use crate::row::{Bench, Row, Trouble, Turn, figures};
 use crate::scale::bare::{BareClients, BareServer};
@@ -18,40 +18,32 @@ pub(super) const ROW: Row = Row {
           and that of its rack; all are in one mesh, one in a thousand is a proxy. `gone`: a \
           container of a role ends, and each host is timed until its names lead there no more: \
           half, nine of ten, 99 of 100, all of them. Beside that: as many bare gRPC streams over \
-          TLS, and 200 bytes to each of them until all have acknowledged. Quick mode: a tenth of \
-          everything.",
+          TLS, and 200 bytes to each of them until all have acknowledged.",
     turn: Turn::OnRequest,
     measure,
 };
 
+const AGENTS: u32 = 10_000;
 /// How many containers end, one after the other.
 const LOSSES: usize = 5;
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
-    let (agents, watched) = match bench.quick {
-        true => (1_000, Duration::from_secs(20)),
-        false => (10_000, Duration::from_secs(60)),
-    };
-    let (bare, broadcasts) = bare_streams(bench, agents as usize)?;
-    let crowd = Crowd::start_serving(bench, agents, "60s")?;
+    let (bare, broadcasts) = bare_streams(bench)?;
+    let crowd = Crowd::start_serving(bench, AGENTS, "60s")?;
     crowd.rests(SETTLES);
-    let pid = crowd.pid()?;
-    let memory = resident(pid)?;
-    let time = time_of(pid, watched)?;
+    let rest = Rest::of(crowd.pid()?, || crowd.swarm.traffic())?;
     let losses = (0..bench.rounds(LOSSES)).map(|_| crowd.loses_one());
     let losses = losses.collect::<Result<Vec<_>, Trouble>>()?;
-    let share = f64::from(agents) / 10_000.0;
-    let most = Target::AtMost(600.0 * 1048576.0 * share.max(0.15));
-    let memory = Figure::new("memory", Unit::Bytes, &[memory]);
-    let time = Figure::new("processor", Unit::PercentOfCore, &[time]);
+    let memory = Figure::new("memory", Unit::Bytes, &rest.memory);
+    let time = Figure::new("processor", Unit::PercentOfCore, &rest.processor);
     let gone = |id: &str, of: fn(&fluke_bed::swarm::Timing) -> Duration| {
         let rounds: Vec<f64> = losses.iter().map(|loss| of(loss).as_secs_f64()).collect();
         let figure = Figure::new(id, Unit::Seconds, &rounds);
         figure.map(|figure| figure.beside("broadcast and ack of bare streams", &broadcasts))
     };
     figures([
-        memory.map(|figure| figure.beside("bare streams", &[bare]).target(most)),
-        time.map(|figure| figure.target(Target::AtMost(5.0 * share))),
+        memory.map(|figure| figure.beside("bare streams", &[bare]).target(MEMORY)),
+        time.map(|figure| figure.target(PROCESSOR)),
         gone("gone_p50", |loss| loss.p50),
         gone("gone_p90", |loss| loss.p90),
         gone("gone_p99", |loss| loss.p99),
@@ -60,9 +52,9 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
 }
 
 /// Memory of a process that has bare streams, and how long it takes to tell all of them something.
-fn bare_streams(bench: &Bench, count: usize) -> Result<(f64, Vec<f64>), Trouble> {
+fn bare_streams(bench: &Bench) -> Result<(f64, Vec<f64>), Trouble> {
     let mut server = BareServer::start(&bench.own)?;
-    let (clients, _) = BareClients::join(&server, count)?;
+    let (clients, _) = BareClients::join(&server, AGENTS as usize)?;
     let broadcasts = (0..bench.rounds(LOSSES)).map(|_| server.broadcast());
     let broadcasts = broadcasts.collect::<Result<Vec<_>, Trouble>>()?;
     let memory = resident(server.pid())?;

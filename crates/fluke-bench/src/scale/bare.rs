@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes};
+use fluke_bed::swarm::{Meter, Traffic};
 use futures_util::future::BoxFuture;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -19,9 +20,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
@@ -38,6 +40,15 @@ use tempfile::TempDir;
 
 /// What is sent to everybody at once, in bytes.
 const MESSAGE: usize = 200;
+/// A heartbeat of fluke's is so long, and the poll of a host, or its answer, so long; no other message
+/// is as long as [`MESSAGE`].
+const HEARTBEAT: usize = 13;
+const POLL: usize = 62;
+/// How often something is said on every stream, a heartbeat and a poll by turns.
+const EVERY: Duration = Duration::from_secs(30);
+/// How many moments there are within that to say it at: as many streams share each as hosts do that
+/// are polled every minute.
+const MOMENTS: usize = 60;
 /// How many may be on their way in at the same time, as in a swarm.
 const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -159,7 +170,11 @@ struct Hall {
     messages: broadcast::Sender<Bytes>,
     open: AtomicUsize,
     acknowledged: AtomicUsize,
+    /// By the moment that is theirs.
+    streams: [Mutex<Vec<Queue>>; MOMENTS],
 }
+
+type Queue = mpsc::Sender<Result<Bytes, Status>>;
 
 #[derive(Debug, Clone)]
 struct Streams(Arc<Hall>);
@@ -200,13 +215,10 @@ impl tonic::server::StreamingService<Bytes> for Stream {
     }
 }
 
-async fn serve(
-    hall: Arc<Hall>,
-    mut incoming: Streaming<Bytes>,
-    queue: mpsc::Sender<Result<Bytes, Status>>,
-) {
+async fn serve(hall: Arc<Hall>, mut incoming: Streaming<Bytes>, queue: Queue) {
     let mut messages = hall.messages.subscribe();
-    hall.open.fetch_add(1, Ordering::Relaxed);
+    let number = hall.open.fetch_add(1, Ordering::Relaxed);
+    lock(&hall.streams[number % MOMENTS]).push(queue.clone());
     loop {
         // Both are cancel-safe.
         tokio::select! {
@@ -216,13 +228,35 @@ async fn serve(
                 }
             }
             heard = incoming.message() => match heard {
-                Ok(Some(_)) => drop(hall.acknowledged.fetch_add(1, Ordering::Relaxed)),
+                Ok(Some(heard)) if heard.len() == MESSAGE => {
+                    hall.acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Some(_)) => {}
                 _ => break,
             },
             else => break,
         }
     }
     hall.open.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Says twice a minute on every stream what a server says to a host that nothing is done on; whoever
+/// hears it says as much.
+async fn keep_talking(hall: Arc<Hall>) {
+    let [heartbeat, poll] = [HEARTBEAT, POLL].map(|bytes| Bytes::from(vec![b'x'; bytes]));
+    let mut moments = interval(EVERY / MOMENTS as u32);
+    for message in [heartbeat, poll].iter().cycle() {
+        for streams in &hall.streams {
+            moments.tick().await;
+            let say = |queue: &Queue| queue.try_send(Ok(message.clone()));
+            let is_open = |queue: &Queue| !matches!(say(queue), Err(TrySendError::Closed(_)));
+            lock(streams).retain(is_open);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The process: prints where it listens, then does what it is told until nobody tells it anything.
@@ -247,10 +281,12 @@ pub fn serve_streams(
         messages: broadcast::Sender::new(4),
         open: AtomicUsize::new(0),
         acknowledged: AtomicUsize::new(0),
+        streams: std::array::from_fn(|_| Mutex::default()),
     });
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
     let listener = listener.map_err(|error| failed(&error))?;
     say(&listener.local_addr().map_err(|error| failed(&error))?);
+    runtime.spawn(keep_talking(hall.clone()));
     runtime.spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), Streams(hall.clone())));
     for _ in std::io::stdin().lock().lines() {
         say(&told_to_all(&hall));
@@ -286,6 +322,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, streams: Streams) 
 pub struct BareClients {
     runtime: tokio::runtime::Runtime,
     tasks: JoinSet<()>,
+    meter: Meter,
 }
 
 impl BareClients {
@@ -305,17 +342,16 @@ impl BareClients {
         let connector = TlsConnector::from(Arc::new(config));
         let runtime = tokio::runtime::Runtime::new().map_err(|error| failed(&error))?;
         let (doors, open) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(AtomicUsize::new(0)));
+        let meter = Meter::default();
+        let way = Way { address: server.address, connector, doors, meter: meter.clone() };
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         for _ in 0..count {
-            let (connector, doors, open) = (connector.clone(), doors.clone(), open.clone());
-            let address = server.address;
-            tasks.spawn_on(
-                async move {
-                    let _ = listen(address, connector, doors, open).await;
-                },
-                runtime.handle(),
-            );
+            let (way, open) = (way.clone(), open.clone());
+            let stream = async move {
+                let _ = listen(way, open).await;
+            };
+            tasks.spawn_on(stream, runtime.handle());
         }
         while open.load(Ordering::Relaxed) < count {
             if start.elapsed() > PATIENCE {
@@ -323,7 +359,12 @@ impl BareClients {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok((Self { runtime, tasks }, start.elapsed().as_secs_f64()))
+        Ok((Self { runtime, tasks, meter }, start.elapsed().as_secs_f64()))
+    }
+
+    /// What went over the wire so far.
+    pub fn traffic(&self) -> Traffic {
+        self.meter.traffic()
     }
 
     /// Ends all of them.
@@ -334,17 +375,25 @@ impl BareClients {
     }
 }
 
-/// One stream: acknowledges whatever it hears.
-async fn listen(
+/// How a stream gets to the server.
+#[derive(Clone)]
+struct Way {
     address: SocketAddr,
     connector: TlsConnector,
     doors: Arc<Semaphore>,
+    meter: Meter,
+}
+
+/// One stream: acknowledges whatever it hears.
+async fn listen(
+    way: Way,
     open: Arc<AtomicUsize>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let Way { address, connector, doors, meter } = way;
     let door = doors.acquire().await?;
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
-    let stream = connector.connect(ServerName::try_from("localhost")?, tcp).await?;
+    let stream = connector.connect(ServerName::try_from("localhost")?, meter.on(tcp)).await?;
     let uri: Uri = format!("https://localhost:{}", address.port()).parse()?;
     let once = Once(Some(TokioIo::new(stream)));
     let channel = Endpoint::from(uri).connect_with_connector(once).await?;

@@ -34,13 +34,20 @@ impl Crowd {
     /// Starts a server over TLS, as it is by default but for its poll interval, and lets so many
     /// join.
     pub fn start(bench: &Bench, count: u32, poll_interval: &str) -> Result<Self, Trouble> {
-        Self::starts(bench, count, poll_interval, false)
+        Self::starts(bench, count, poll_interval, Shares::NONE, false)
+    }
+
+    /// The same, with so many of a thousand among them whom [`Swarm::slow_ones_take`] is about; for
+    /// now they are as quick as all others.
+    pub fn start_with_slow(bench: &Bench, count: u32, slow: u32) -> Result<Self, Trouble> {
+        Self::starts(bench, count, "1h", Shares { slow, ..Shares::NONE }, false)
     }
 
     pub(super) fn starts(
         bench: &Bench,
         count: u32,
         poll_interval: &str,
+        shares: Shares,
         services: bool,
     ) -> Result<Self, Trouble> {
         let options = ServerOptions {
@@ -60,8 +67,8 @@ impl Crowd {
             },
         };
         let runtime = Runtime::new().map_err(|error| failed(&error))?;
-        let shares = Shares { proxies: u32::from(services), ..Shares::NONE };
-        let options = SwarmOptions { shares, services, ..SwarmOptions::to(target) };
+        let slow_takes = Duration::ZERO;
+        let options = SwarmOptions { shares, services, slow_takes, ..SwarmOptions::to(target) };
         let swarm = Swarm::new(options).map_err(|error| failed(&error))?;
         let mut crowd = Self { stage, swarm, runtime, count, releases: Releases::default() };
         crowd.joins()?;
@@ -114,6 +121,12 @@ impl Crowd {
         self.commits(1)
     }
 
+    /// Every host drifts at once and is put right: how long that took those that are not slow.
+    pub fn drifts(&self) -> Result<Timing, Trouble> {
+        let repaired = self.runtime.block_on(self.swarm.drifts_everywhere());
+        repaired.map_err(|error| Trouble::failed("wait until everybody is repaired", error))
+    }
+
     fn commits(&self, concerned: u64) -> Result<Timing, Trouble> {
         let commit = self.commit();
         self.swarm.expects_a_commit();
@@ -129,8 +142,13 @@ impl Crowd {
     }
 
     fn commit(&self) -> CommitId {
-        let files = [("tasks.fluke.hcl", &*self.releases.manifest())];
+        let files = [("tasks.fluke.hcl", &*self.manifest())];
         self.stage.repository().commit("round", &files)
+    }
+
+    /// What the newest commit says.
+    pub fn manifest(&self) -> String {
+        self.releases.manifest()
     }
 
     /// Waits until the one has what the newest commit says.
@@ -169,6 +187,14 @@ impl Crowd {
     /// The same, of the last of them.
     pub fn restarts(&self) -> Result<f64, Trouble> {
         Ok(self.returns()?.into_iter().fold(0.0, f64::max))
+    }
+
+    /// Breaks everybody's connection, and waits until all are back.
+    pub fn breaks(&self) -> Result<(), Trouble> {
+        let sessions = self.swarm.statistics().sessions + u64::from(self.count);
+        let broken = self.runtime.block_on(self.swarm.breaks_everywhere());
+        broken.map_err(|error| Trouble::failed("break connections", error))?;
+        self.looks("everybody is back", || self.swarm.statistics().sessions >= sessions)
     }
 
     /// Waits for a state of the swarm.

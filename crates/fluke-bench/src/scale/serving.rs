@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fluke_bed::swarm::{SwarmError, Timing, member};
+use fluke_bed::swarm::{Shares, SwarmError, Timing, member};
 
 use super::ROLES;
 use super::crowd::Crowd;
@@ -15,7 +15,8 @@ impl Crowd {
     /// Starts a server with a crowd of which every host but one runs two services, each in a
     /// container; waits until everybody knows of everybody's. One in a thousand is a proxy.
     pub fn start_serving(bench: &Bench, count: u32, poll_interval: &str) -> Result<Self, Trouble> {
-        let crowd = Self::starts(bench, count, poll_interval, true)?;
+        let crowd =
+            Self::starts(bench, count, poll_interval, Shares { proxies: 1, ..Shares::NONE }, true)?;
         for role in 0..ROLES.len() {
             crowd.all_find_all(role).map_err(lost)?;
         }

@@ -1,4 +1,4 @@
-//! A swarm that keeps services: what is measured with it is what hosts do.
+//! A swarm that keeps services, or drifts: what is measured with it is what hosts do.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use super::support::{Fleet, TOKEN};
 const HOSTS: u32 = 200;
 /// Every fifth is one, the first among them.
 const WEB: usize = 40;
+/// So many of them are slow where fifty of a thousand are.
+const SLOW: u64 = 9;
 const FIRST: &str = "web-eu-00000";
 
 fn services(release: u32) -> String {
@@ -138,5 +140,30 @@ async fn after_a_day_of_deaths_all_is_as_it_was() {
     finds(&swarm, "everywhere", HOSTS as usize).await;
     finds(&swarm, "web", WEB).await;
     finds(&swarm, "store", 3).await;
+    fleet.settles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_host_that_drifts_is_repaired_and_those_that_are_slow_are_told_apart() {
+    let fleet = Fleet::start().await;
+    let mut swarm = Swarm::new(SwarmOptions {
+        shares: Shares { slow: 50, ..Shares::NONE },
+        slow_takes: Duration::ZERO,
+        ..SwarmOptions::to(target(fleet.server().grpc))
+    })
+    .expect("the server is trusted");
+    swarm.join(HOSTS).await.expect("they join");
+    let step = "shell \"it\" {\n    check   = \"false\"\n    command = \"true\"\n  }";
+    let task =
+        format!("task \"t\" {{\n  selector {{\n    match_labels = {{}}\n  }}\n  {step}\n}}\n");
+    fleet.commit("a step for all", &task).await;
+    fleet.until("it is in force", |fleet| fleet.source().commit.is_some()).await;
+    fleet.settles().await;
+    swarm.slow_ones_take(Duration::from_millis(10));
+    let heard = swarm.traffic();
+    let timing = swarm.drifts_everywhere().await.expect("all are repaired");
+    assert_eq!(swarm.statistics().applies, u64::from(HOSTS));
+    assert_eq!(timing.count, u64::from(HOSTS) - SLOW, "of those that are not slow");
+    assert!(swarm.traffic().since(heard).sent > 100 * u64::from(HOSTS), "each told its story");
     fleet.settles().await;
 }

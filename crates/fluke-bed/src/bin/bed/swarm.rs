@@ -190,7 +190,7 @@ async fn tells(swarm: &Swarm) {
 }
 
 fn summary(timings: &Timings) -> String {
-    let Timings { join, notice, record, commit, answer, names: _ } = timings;
+    let Timings { join, notice, record, repair, commit, answer, names: _ } = timings;
     let heading =
         format!("{:36} {:>9} {:>10} {:>10} {:>10} {:>10}", "", "times", "p50", "p90", "p99", "max");
     let line = |what: &str, timing: &Timing| format!("\n{what:36} {timing}");
@@ -199,6 +199,7 @@ fn summary(timings: &Timings) -> String {
         line("joining, to the welcome", join),
         line("drift noticed, to the check of it", notice),
         line("record, to its acknowledgement", record),
+        line("drift, to the record of its repair", repair),
         line("newest commit, to the answer", commit),
         line("check, to its answer (the swarm's own)", answer),
     ]
