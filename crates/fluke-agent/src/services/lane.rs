@@ -19,7 +19,7 @@ mod look;
 mod memory;
 mod pulls;
 mod round;
-mod rounds;
+pub(super) mod rounds;
 pub(super) mod saying;
 pub(super) mod state;
 mod telling;

@@ -17,7 +17,9 @@ use std::time::Instant;
 
 use fluke_model::id::ServiceName;
 use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health, Replica};
+use fluke_model::service::{
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Replica,
+};
 
 use place::Place;
 
@@ -57,7 +59,9 @@ pub struct Container {
     pub origin: Origin,
     /// What it does.
     pub state: State,
-    /// How it feels.
+    /// How it is asked how it feels, by its manifest and through nobody but us.
+    pub check: Option<HealthSpec>,
+    /// How it feels, if it is asked.
     pub health: Health,
     /// Why it is not what its deployment says, though its labels do.
     pub tampered: Option<String>,

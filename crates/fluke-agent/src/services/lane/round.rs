@@ -158,7 +158,7 @@ impl Lane {
         plan
     }
 
-    /// What is asked how it feels: where containers are refused, nothing is run in them either.
+    /// What is tried whether it listens: where containers are refused, they are left alone.
     fn looked_after<'d>(&self, desired: &'d Desired) -> &'d [Deployment] {
         if self.refusal().is_some() { &[] } else { &desired.wanted }
     }
@@ -189,7 +189,9 @@ impl Lane {
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
         self.has_containers = seen.containers.iter().any(|it| it.is_ours);
-        self.rounds.see(&seen.containers, self.looked_after(desired), now);
+        let is_refused = self.refusal().is_some();
+        let may_ask = |it: &&Container| !is_refused && desired.understands(it);
+        self.rounds.see(seen.containers.iter().filter(may_ask), now);
         self.released.retain(|id, _| is_there(id) && !is_wanted(id));
         self.deployments.retain(|id| is_wanted(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);

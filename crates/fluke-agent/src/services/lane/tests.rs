@@ -15,13 +15,14 @@ use fluke_model::directory::{NameKey, Names, Subnet};
 use fluke_model::id::{InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact, SectionReport};
 use fluke_model::policy::{Policy, Trigger};
-use fluke_model::service::{ContainerSpec, HealthSpec, Phase, Replica, SnapshotService};
+use fluke_model::service::{ContainerSpec, Health, HealthSpec, Phase, Replica, SnapshotService};
 use fluke_model::verdict::{Outcome, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
 use crate::executor::Allow;
 use crate::services::inbox::Settle;
+use crate::services::podman::Listed;
 use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
 use stage::{RUNS, Stage, few, ip, service, spec, tell};

@@ -18,6 +18,8 @@ pub const SERVICE_ID: &str = "fluke.service.id";
 pub const SERVICE_NAME: &str = "fluke.service.name";
 /// Which of the service's replicas; absent for a host's own one.
 pub const REPLICA: &str = "fluke.replica";
+/// How often it is asked how it feels, in milliseconds; absent where it is not.
+pub const HEALTH_INTERVAL: &str = "fluke.health.interval_ms";
 /// Which of the service's volumes.
 pub const VOLUME: &str = "fluke.volume";
 
@@ -227,6 +229,8 @@ fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
     let mut labels = place_labels(&deployment.service, deployment.replica);
     labels.insert(DEPLOYMENT, deployment.id.to_string());
     labels.insert(SERVICE_ID, deployment.service.to_string());
+    let interval = deployment.spec.health.as_ref().map(|health| health.interval_ms.to_string());
+    labels.extend(interval.map(|interval| (HEALTH_INTERVAL, interval)));
     labels
 }
 

@@ -50,6 +50,7 @@ fn a_container_is_asked_for_in_podman_s_words() {
                 "fluke.service.id": "shop",
                 "fluke.service.name": "shop",
                 "fluke.replica": "2",
+                "fluke.health.interval_ms": "10000",
             },
             "command": ["serve"],
             "env": { "LOG": "info" },

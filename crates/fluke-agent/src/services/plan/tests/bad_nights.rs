@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
+use crate::services::lane::rounds::Rounds;
 use crate::services::setback::Setbacks;
 
 /// Something that happens to a host.
@@ -202,17 +203,26 @@ impl World {
         changing.for_each(|it| it.state = State::Exited);
     }
 
+    /// Nobody is known to be well who is not asked.
+    fn who_is_asked(&self) -> BTreeSet<String> {
+        let (mut rounds, now) = (Rounds::default(), self.host.now);
+        rounds.see(self.host.containers.iter(), now);
+        rounds.due(now).into_iter().map(|question| question.container).collect()
+    }
+
     fn health_is_asked(&mut self) {
         // Names are hashes: made once, however often anybody is asked.
         static BY_ID: LazyLock<BTreeMap<DeploymentId, Deployment>> = LazyLock::new(|| {
             (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect()
         });
+        let asked = self.who_is_asked();
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
             let Some(of) = it.origin.deployment.and_then(|id| BY_ID.get(&id)) else { continue };
             let is_ill = self.ill.contains(&of.spec.image);
             it.silent_at = it.silent_at.filter(|_| is_ill && of.spec.health.is_none());
             it.health = match &of.spec.health {
                 None => Health::None,
+                Some(_) if !asked.contains(&it.id) => it.health,
                 Some(_) if is_ill => Health::Unhealthy,
                 Some(_) => Health::Healthy,
             };
@@ -339,6 +349,26 @@ proptest! {
         prop_assert!(heals < 100 || !pauses.is_empty());
         world.happens(Night::Well(0));
         prop_assert!(serves(&world) && world.next().is_none());
+    }
+
+    #[test]
+    fn one_that_died_while_its_successor_cannot_be_made_serves_again(
+        healthy: bool, works in 1usize..4,
+    ) {
+        let versions = |version| match healthy {
+            true => [None, Some(version), None],
+            false => [Some(version), None, None],
+        };
+        let mut world = World::new();
+        world.happens(Night::Commit(versions(0)));
+        world.happens(Night::Works(3));
+        let until = world.host.now + Duration::from_secs(3600);
+        world.host.images.insert("image:1".into(), Image::Failed("no such image".into(), until));
+        world.happens(Night::Commit(versions(1)));
+        world.happens(Night::Dies(0));
+        prop_assert!(!serves(&world));
+        world.happens(Night::Works(works));
+        prop_assert!(serves(&world));
     }
 
     #[test]
