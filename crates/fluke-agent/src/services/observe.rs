@@ -198,7 +198,7 @@ fn other_command(details: &Details, spec: &ContainerSpec) -> Option<String> {
     is_other.then(|| "it runs another command".into())
 }
 
-/// The same: an image may have one of its own.
+/// One that should have none is asked nothing, whatever was said to Podman when it was made.
 fn other_health(details: &Details, spec: &ContainerSpec) -> Option<String> {
     let test = health_test(spec.health.as_ref()?);
     let found = details.config.healthcheck.as_ref();

@@ -81,6 +81,18 @@ fn a_container_is_asked_for_in_podman_s_words() {
 }
 
 #[test]
+fn without_a_health_block_nobody_asks_not_even_what_the_image_would() {
+    let spot =
+        Spot { network: "fluke", address: [10, 200, 7, 5].into(), gateway: [10, 200, 7, 1].into() };
+    let deployment = fixture::deployment("shop", fixture::spec("shop:1"));
+    let body = create_body(&deployment, BTreeMap::new(), spot, Vec::new());
+    let body = serde_json::to_value(&body).expect("plain data");
+    assert_eq!(body["healthconfig"]["Test"], json!(["NONE"]));
+    assert_eq!(body["healthconfig"]["Interval"], 0);
+    assert!(body["labels"].get("fluke.health.interval_ms").is_none());
+}
+
+#[test]
 fn names_of_images_become_part_of_an_address() {
     assert_eq!(escape("r.example:5000/a/b:1.2@sha256:00"), "r.example:5000/a/b:1.2@sha256:00");
     assert_eq!(escape("a b?c&d#e"), "a%20b%3Fc%26d%23e");
