@@ -18,7 +18,7 @@ use std::time::Instant;
 use fluke_model::id::ServiceName;
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Replica,
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica,
 };
 
 use place::Place;
@@ -398,6 +398,18 @@ fn strays<'a>(situation: &'a Situation<'_>) -> impl Iterator<Item = &'a Containe
 }
 
 impl Plan {
+    /// Whether a deployment serves in the place of its successor. Whatever was said of it before,
+    /// others are led to it from now on.
+    pub fn leads_again_to(&self, id: DeploymentId) -> bool {
+        let mut retiring = self.reports.iter().filter(|it| it.phase == Phase::Retiring);
+        retiring.any(|it| it.id == id && it.serves && self.wants_in_place_of(it))
+    }
+
+    fn wants_in_place_of(&self, old: &DeploymentReport) -> bool {
+        let mut wanted = self.reports.iter().filter(|it| it.phase != Phase::Retiring);
+        wanted.any(|it| it.service == old.service && it.replica == old.replica)
+    }
+
     /// Makes the network that is needed, unless something is in the one that is there.
     fn make_network(&mut self, situation: &Situation<'_>) {
         if !situation.wanted.iter().any(|wanted| place::may_change(wanted, situation)) {

@@ -36,9 +36,7 @@ impl Lane {
         let mut news = News::Tables;
         if !released.is_empty() {
             news = News::Word;
-            for id in released {
-                self.released.entry(id).or_insert(now);
-            }
+            self.released.extend(released.into_iter().map(|id| (id, now)));
         }
         if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
             news = News::Word;

@@ -150,6 +150,7 @@ impl Lane {
         let images = self.images(desired, &seen);
         let plan = self.plan(desired, &seen, &images);
         self.fetch(desired, &plan.fetch, account);
+        self.released.retain(|id, _| !plan.leads_again_to(*id));
         self.look_at = plan.look_at;
         self.reports.clone_from(&plan.reports);
         if let Some(problem) = &plan.network_problem {

@@ -60,6 +60,10 @@ struct World {
     setbacks: Setbacks<DeploymentId>,
     ill: BTreeSet<String>,
     made: usize,
+    /// What the server has said to be released, as long as it thinks so.
+    told: BTreeSet<DeploymentId>,
+    /// When each was last led to.
+    served: BTreeMap<DeploymentId, Instant>,
 }
 
 /// `a` has no health check, `b` has one, `c` has a volume.
@@ -78,7 +82,14 @@ impl World {
         for version in 0..4 {
             host.images.insert(format!("image:{version}"), Image::Present);
         }
-        Self { host, setbacks: Setbacks::default(), ill: BTreeSet::new(), made: 0 }
+        Self {
+            host,
+            setbacks: Setbacks::default(),
+            ill: BTreeSet::new(),
+            made: 0,
+            told: BTreeSet::new(),
+            served: BTreeMap::new(),
+        }
     }
 
     fn happens(&mut self, night: Night) {
@@ -132,8 +143,21 @@ impl World {
     }
 
     fn next(&mut self) -> Option<Change> {
+        self.looks().changes.into_iter().next()
+    }
+
+    /// What the agent finds, which the server is told.
+    fn looks(&mut self) -> Plan {
         self.host.setbacks.clone_from(self.setbacks.marks());
-        self.host.plan().changes.into_iter().next()
+        let plan = self.host.plan();
+        let Host { wanted, released, .. } = &mut self.host;
+        let is_wanted = |id: &DeploymentId| wanted.iter().any(|wanted| wanted.id == *id);
+        released.retain(|id, _| !is_wanted(id) && !plan.leads_again_to(*id));
+        let over = self.is_over(&plan);
+        self.told.retain(|id| over.contains(id));
+        let serving = plan.reports.iter().filter(|it| it.serves).map(|it| it.id);
+        self.served.extend(serving.map(|id| (id, self.host.now)));
+        plan
     }
 
     fn applies(&mut self, change: Change, wholly: bool) {
@@ -156,6 +180,11 @@ impl World {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
                 assert!(it.is_ours, "{container} is not ours");
+                let served = origin.deployment.and_then(|id| self.served.get(&id));
+                let is_stateful = origin.service == Some(service("c"));
+                if let (Why::Succeeded, Some(served), false) = (&why, served, is_stateful) {
+                    assert!(*served + DRAIN <= host.now, "it has no time for what is under way");
+                }
                 // Half of it: it was told, and takes its time.
                 it.state = if wholly { State::Exited } else { State::Changing };
                 match (why, origin.deployment) {
@@ -232,22 +261,21 @@ impl World {
         }
     }
 
-    fn released(&mut self) {
-        let reports = self.host.plan().reports;
-        let serves = |service: &ServiceName| {
-            reports.iter().any(|it| it.service == *service && it.phase == Phase::Running)
-        };
+    /// What the server thinks need not be waited for: a host knows best what serves in a place.
+    fn is_over(&self, plan: &Plan) -> BTreeSet<DeploymentId> {
         let is_wanted = |service: &ServiceName| {
             self.host.wanted.iter().any(|wanted| wanted.service == *service)
         };
-        let over = reports.iter().filter(|it| {
-            it.phase == Phase::Retiring && (serves(&it.service) || !is_wanted(&it.service))
-        });
-        let ids: Vec<_> = over.map(|it| it.id).collect();
-        let now = self.host.now;
-        for id in ids {
-            self.host.released.entry(id).or_insert(now);
-        }
+        let retiring = plan.reports.iter().filter(|it| it.phase == Phase::Retiring);
+        retiring.filter(|it| !it.serves || !is_wanted(&it.service)).map(|it| it.id).collect()
+    }
+
+    /// No proxy leads there any more, which is told once.
+    fn released(&mut self) {
+        let plan = self.looks();
+        let (over, now) = (self.is_over(&plan), self.host.now);
+        self.host.released.extend(over.difference(&self.told).map(|id| (*id, now)));
+        self.told = over;
     }
 
     /// Nothing goes wrong any more.

@@ -22,6 +22,21 @@ fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
 }
 
 #[test]
+fn a_predecessor_that_has_to_serve_again_is_led_to_whatever_was_said_before() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", with_health("web:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    host.containers[1].health = Health::Healthy;
+    assert!(!host.plan().leads_again_to(old.id));
+    host.containers[1].health = Health::Unhealthy;
+    assert!(host.plan().leads_again_to(old.id));
+    // One that has no successor here goes, though it serves to its end.
+    host.wanted.clear();
+    assert!(!host.plan().leads_again_to(old.id));
+}
+
+#[test]
 fn without_a_health_check_a_successor_serves_once_it_listens() {
     let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
     let mut host = Host::wanting(new.clone())
