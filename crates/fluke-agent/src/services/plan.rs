@@ -197,6 +197,9 @@ pub struct Setback {
     pub until: Instant,
     /// Whether it ends by itself again and again: how it ended says more.
     pub is_restless: bool,
+    /// Whether it is not tried again by itself while something else serves: each try would take that
+    /// away.
+    pub is_final: bool,
 }
 
 /// All that is decided upon.

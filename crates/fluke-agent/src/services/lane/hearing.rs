@@ -54,7 +54,7 @@ impl Lane {
         }
         if let Some(held) = held.filter(|held| !self.holds(held)) {
             news = News::Snapshot;
-            self.forgive();
+            self.forgive_for_snapshot();
             self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
         }
         news
@@ -64,11 +64,17 @@ impl Lane {
         self.desired.as_ref().is_some_and(|desired| Arc::ptr_eq(&desired.held, held))
     }
 
-    /// A new snapshot and somebody who asks try at once what failed before.
-    pub(super) fn forgive(&mut self) {
-        self.deployments.forget_all();
+    /// A new snapshot tries at once what failed before, but for what only a change of itself does.
+    fn forgive_for_snapshot(&mut self) {
+        self.deployments.forgive();
         self.images.forget_all();
         self.forgive_what_is_shared();
+    }
+
+    /// Somebody who asks has everything tried at once.
+    pub(super) fn forgive(&mut self) {
+        self.forgive_for_snapshot();
+        self.deployments.forget_all();
     }
 
     /// What is in the way of all services is in the way of each.

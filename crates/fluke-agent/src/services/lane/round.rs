@@ -194,7 +194,7 @@ impl Lane {
         let may_ask = |it: &&Container| !is_refused && desired.understands(it);
         self.rounds.see(seen.containers.iter().filter(may_ask), now);
         self.released.retain(|id, _| is_there(id) && !is_wanted(id));
-        self.deployments.retain(|id| is_wanted(id));
+        self.deployments.retain(|id| is_wanted(id) || is_there(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
         let runs =
@@ -388,12 +388,15 @@ impl Lane {
         self.record(&change, &account, fact).await;
     }
 
-    /// What did not become well is not tried again at once.
+    /// What did not become well is not tried again at once, and not by itself where what serves would
+    /// have to be stopped for it.
     fn did_not_work_out(&mut self, change: &Change) {
-        if let Change::Remove { origin, why: Why::Unwell(why), .. } = change
-            && let Some(id) = origin.deployment
-        {
-            self.deployments.gave_up(id, why.clone(), Instant::now());
+        let Change::Remove { origin, why: Why::Unwell(why), .. } = change else { return };
+        let Some(id) = origin.deployment else { return };
+        let wanted = self.desired.as_ref().and_then(|desired| desired.deployment(id));
+        match wanted.is_some_and(|wanted| wanted.spec.is_stateful()) {
+            true => self.deployments.gave_up_for_good(id, why.clone(), Instant::now()),
+            false => self.deployments.gave_up(id, why.clone(), Instant::now()),
         }
     }
 

@@ -3,7 +3,8 @@
 use fluke_model::verdict::Outcome;
 
 use super::support::{
-    address, answer, containers, has_image, resolved, running, runs_one, service,
+    address, answer, containers, described, has_image, is_asked_for, resolved, running, runs_one,
+    service,
 };
 use crate::hosts::support::{Bed, bed};
 
@@ -66,6 +67,25 @@ fn an_old_one_with_a_volume_is_led_to_again_when_its_successor_was_no_good() {
             && resolved(&host, &old, "web.internal") == at
     });
     assert_eq!(answer(&host, &format!("http://{}:3000", at[0])), "1");
+
+    // It is not taken away again before somebody says so, whatever else is committed.
+    bed.until("it is said who has to", |bed| {
+        described(bed).contains("or by `fluke reconcile service web`")
+    });
+    let process = "podman ps --format '{{.Pid}}' --filter label=fluke.service.name=web";
+    let life = host.run(process);
+    bed.commit("other.fluke.hcl", &service("other", "1", ""));
+    runs_one(&bed, &host, "other");
+    assert_eq!(host.run(process), life);
+    is_asked_for(&bed);
+    bed.until("it was stopped for another try", |_| host.run(process) != life);
+    bed.commit("web.fluke.hcl", &web("2", "wget -qO- localhost:3000"));
+    bed.until("a good one replaces it", |_| {
+        let now = running(&host, "web");
+        now.len() == 1
+            && containers(&host, "web") == now
+            && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
+    });
 }
 
 #[test]

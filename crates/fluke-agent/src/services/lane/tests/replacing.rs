@@ -83,13 +83,33 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
         let mut ill = with_volume(with_health(RUNS));
         let health = ill.health.as_mut().expect("it has one");
         (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
-        let new = stage.wants([service("db", ill)])[0];
+        let ill = service("db", ill);
+        let new = stage.wants([ill.clone()])[0];
         stage.until_report(old, |report| !report.serves).await;
         stage.until_report(new, |report| report.phase == Phase::Failed).await;
         let report = stage.until_serves(old).await;
         assert_eq!(report.health, Health::Healthy);
         let is_old = |it: &&Listed| it.id == before.id && it.state == "running";
         assert_eq!(stage.containers().await.iter().filter(is_old).count(), 1);
+
+        // What serves is stopped for another try when somebody asks, and for nobody else's change.
+        let waits = |report: &DeploymentReport| {
+            let note = report.note.as_deref();
+            note.is_some_and(|note| note.ends_with("or by `fluke reconcile service db`"))
+        };
+        stage.until_report(new, waits).await;
+        let tries = |stage: &Stage| stage.endings("container.db").len();
+        let tried = tries(stage);
+        let other = stage.wants([ill, service("web", spec(RUNS))])[1];
+        stage.until_serves(other).await;
+        assert_eq!(tries(stage), tried);
+        let instruction = InstructionId { session: stage.session(), number: 7 };
+        let trigger = Trigger::Manual { by: "ann".into() };
+        let service = Some(fixture::service("db"));
+        stage.lane().inbox.settle(Settle { instruction, service, trigger });
+        stage.until(|stage| stage.problem_of(instruction).is_some()).await;
+        assert!(tries(stage) > tried);
+        stage.until_serves(old).await;
     });
 }
 

@@ -66,14 +66,18 @@ struct World {
     served: BTreeMap<DeploymentId, Instant>,
 }
 
-/// `a` has no health check, `b` has one, `c` has a volume.
+/// `a` has no health check, `b` has one, `c` has a volume as well.
 fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     type Make = fn(&str) -> ContainerSpec;
-    let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_volume)];
+    let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_both)];
     let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
         version.map(|version| deployment(name, make(&format!("image:{version}"))))
     });
     each.collect()
+}
+
+fn with_both(image: &str) -> ContainerSpec {
+    ContainerSpec { volumes: with_volume(image).volumes, ..with_health(image) }
 }
 
 impl World {
@@ -96,8 +100,8 @@ impl World {
         match night {
             Night::Commit(versions) => {
                 self.host.wanted = wanted(versions);
-                // A new snapshot is tried at once.
-                self.setbacks.forget_all();
+                // A new snapshot is tried at once, but for what only a change of it does.
+                self.setbacks.forgive();
             }
             Night::Dies(which) => self.change_one(which, |it| it.state = State::Exited),
             Night::Vanishes(which) => {
@@ -172,8 +176,12 @@ impl World {
                 if wholly {
                     host.containers.remove(it);
                 }
-                if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
-                    self.setbacks.gave_up(id, why, host.now);
+                match (why, origin.deployment) {
+                    (Why::Unwell(why), Some(id)) if origin.service == Some(service("c")) => {
+                        self.setbacks.gave_up_for_good(id, why, host.now);
+                    }
+                    (Why::Unwell(why), Some(id)) => self.setbacks.gave_up(id, why, host.now),
+                    _ => {}
                 }
             }
             Change::Stop { container, origin, why } => {
@@ -293,6 +301,8 @@ impl World {
                 None if idle == 2 => return,
                 None => {
                     idle += 1;
+                    // Somebody asks for what was given up in the last moment.
+                    self.setbacks.forget_all();
                     self.released();
                     self.host.now += Duration::from_secs(60);
                 }
@@ -380,6 +390,27 @@ proptest! {
     }
 
     #[test]
+    fn a_bad_version_of_what_has_a_volume_interrupts_it_once_and_again_when_somebody_asks(
+        seconds in 0u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        prop_assert!(serves(&world));
+        world.happens(Night::Ill(1));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1);
+        prop_assert!(serves(&world));
+        world.happens(Night::Commit([Some(0), None, Some(1)]));
+        prop_assert_eq!(interruptions(&mut world, seconds), 0, "of another service");
+        world.setbacks.forget_all();
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1, "somebody asked");
+        world.happens(Night::Commit([Some(0), None, Some(2)]));
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1, "it was changed");
+        prop_assert!(world.host.drift().is_empty() && serves(&world));
+    }
+
+    #[test]
     fn one_that_died_while_its_successor_cannot_be_made_serves_again(
         healthy: bool, works in 1usize..4,
     ) {
@@ -421,6 +452,21 @@ proptest! {
             world.host.now += Duration::from_secs(7);
         }
     }
+}
+
+/// How often something that runs makes way for its successor in so many seconds.
+fn interruptions(world: &mut World, seconds: u64) -> usize {
+    let mut count = 0;
+    for _ in 0..seconds {
+        world.host.now += Duration::from_secs(1);
+        world.health_is_asked();
+        while let Some(change) = world.next() {
+            count += usize::from(matches!(change, Change::Stop { why: Why::MakesWay, .. }));
+            world.applies(change, true);
+            world.health_is_asked();
+        }
+    }
+    count
 }
 
 /// Whether everybody who is led to listens, and somebody is.
