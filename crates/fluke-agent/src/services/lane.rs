@@ -186,7 +186,7 @@ impl Lane {
             fetched: folder.fetched(),
             tables: inbox.tables(),
             before: inbox.tables(),
-            jobs: Jobs::new(podman.clone()),
+            jobs: Jobs::new(podman.clone(), config.pull_timeout),
             host,
             node_type,
             config,

@@ -23,7 +23,7 @@ impl Lane {
             }
             let failed = self.images.marks().get(image);
             match (self.jobs.pull_note(image), failed) {
-                (Some(note), _) => Image::Coming(note.to_owned()),
+                (Some(note), _) => Image::Coming(note),
                 (None, Some(setback)) => Image::Failed(setback.why.clone(), setback.until),
                 (None, None) => Image::Absent,
             }
