@@ -14,6 +14,7 @@ mod doors;
 mod hearing;
 mod images;
 mod jobs;
+mod keeping;
 mod lives;
 mod look;
 mod memory;
@@ -55,6 +56,7 @@ use desired::Desired;
 use doors::Doors;
 use hearing::News;
 use jobs::{Done, Jobs, Pulled};
+use keeping::Unkept;
 use lives::Lives;
 use look::Known;
 use rounds::Rounds;
@@ -112,6 +114,7 @@ pub struct Lane {
     claim: Option<Claim>,
     addresses: Addresses,
     fetched: Fetched,
+    unkept: Unkept,
     /// The last bytes of addresses that Podman would not give.
     unusable: BTreeSet<u8>,
     /// Deployments whose containers were to have one of these.
@@ -198,6 +201,7 @@ impl Lane {
             scribe,
             podman,
             interfaces,
+            unkept: Unkept::default(),
             unusable: BTreeSet::new(),
             misplaced: BTreeSet::new(),
             names: BTreeSet::new(),
@@ -242,6 +246,7 @@ impl Lane {
 
     async fn wake_up(&mut self, idle: Idle, wake: Wake) -> Idle {
         let news = self.hear();
+        self.keep_own().await;
         let cause = self.cause(wake, news);
         if let (Wake::Section | Wake::Told, News::Tables) = (wake, news) {
             self.look_after_sections(cause).await;
@@ -279,6 +284,7 @@ impl Lane {
             return self.stay_quiet(idle, &desired).await;
         }
         let idle = self.work_through(idle, desired, cause).await;
+        self.keep_own().await;
         self.keep_tables().await;
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
@@ -337,6 +343,7 @@ impl Lane {
         let account = held.map(|held| Account { cause, held });
         self.settle_sections(account.as_ref()).await;
         self.say_how_sections_are().await;
+        self.keep_own().await;
         self.keep_tables().await;
     }
 
@@ -447,19 +454,6 @@ impl Lane {
         };
         let sections = sections.get_or_insert_with(open);
         sections.settle(&self.inbox.tables(), account.as_ref(), scribe).await;
-    }
-
-    /// Keeps what was heard of others, on a thread that may wait for the disk: this one also says
-    /// that the host is alive.
-    async fn keep_tables(&mut self) {
-        let tables = self.inbox.tables();
-        let before = std::mem::replace(&mut self.tables, tables.clone());
-        if !tables.is_same(&before) {
-            let folder = self.folder.clone();
-            let kept = tokio::task::spawn_blocking(move || folder.keep_tables(&tables, &before));
-            // It says itself what went wrong.
-            let _ = kept.await;
-        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Lane {
     }
 
     pub(super) fn take_subnet(&mut self, claim: Claim) {
-        self.folder.keep_claim(&claim);
+        self.unkept.claim = true;
         if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
             tracing::info!(network = %claim.subnet.network(), "this host's subnet");
             // They listen at the old one.

@@ -53,7 +53,7 @@ impl Lane {
             Ok(id) => {
                 self.images.retain(|known| *known != image);
                 self.fetched.came(image, id);
-                self.folder.keep_fetched(&self.fetched);
+                self.unkept.fetched = true;
             }
             Err(why) => {
                 let is_first = !self.images.marks().contains_key(&image);

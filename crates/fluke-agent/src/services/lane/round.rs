@@ -50,6 +50,7 @@ impl Lane {
         let leaving = loop {
             self.catch_up();
             let seen = self.look(&desired, &account).await;
+            self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
             let plan = match seen {
                 Ok(seen) => {
@@ -206,9 +207,7 @@ impl Lane {
         self.rest(desired, seen, now);
         self.images.retain(|image| needs(image));
         self.jobs.give_up_but(needs);
-        if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
-            self.folder.keep_addresses(&self.addresses);
-        }
+        self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
         if self.is_watchful() && self.watch.is_none() {
             self.watch = Some(Watch::begin(self.podman.clone()));
         }
@@ -267,6 +266,8 @@ impl Lane {
         tracing::info!(reason, "changing");
         self.record(&change, &account, Fact::Began { reason }).await;
         let room = self.room(&change);
+        // An address is kept before it is used.
+        self.keep_own().await;
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
         let work = async move { doing::change(podman, &known, &wanted, room).await };
         let done = self.meanwhile(begun, work).await;
@@ -298,7 +299,7 @@ impl Lane {
         Room { subnet: self.subnet(), address: self.address(change), names }
     }
 
-    /// The address of what is to be made, which is kept before it is used.
+    /// The address of what is to be made.
     fn address(&mut self, change: &Change) -> Option<u8> {
         let Change::Deploy { deployment, .. } = change else { return None };
         let subnet = self.subnet();
@@ -309,9 +310,7 @@ impl Lane {
         let (id, service) = (deployment.id, &deployment.service);
         let address = self.addresses.give(id, service, deployment.replica, &taken);
         self.misplaced.remove(&id);
-        if self.addresses != before {
-            self.folder.keep_addresses(&self.addresses);
-        }
+        self.unkept.addresses |= self.addresses != before;
         address
     }
 
