@@ -127,6 +127,8 @@ pub struct Lane {
     before: Tables,
 
     deployments: Setbacks<DeploymentId>,
+    /// Those of them that were given up for good, as it is on disk.
+    given_up: BTreeMap<DeploymentId, String>,
     containers: Setbacks<String>,
     images: Setbacks<String>,
     /// Images that could not be fetched, which is not on record yet.
@@ -182,6 +184,11 @@ impl Lane {
     pub fn new(start: Start) -> Self {
         let Start { host, node_type, config, ceiling, environment, clock, .. } = start;
         let Start { folder, inbox, scribe, podman, .. } = start;
+        let given_up = folder.given_up();
+        let mut deployments = Setbacks::default();
+        for (id, why) in given_up.clone() {
+            deployments.gave_up_for_good(id, why, Instant::now());
+        }
         let interfaces = Interfaces { sys: config.sys.clone(), proc: config.proc.clone() };
         Self {
             claim: folder.claim(),
@@ -209,7 +216,8 @@ impl Lane {
             desired: None,
             session: None,
             settling: Vec::new(),
-            deployments: Setbacks::default(),
+            deployments,
+            given_up,
             containers: Setbacks::default(),
             images: Setbacks::default(),
             untold: Vec::new(),

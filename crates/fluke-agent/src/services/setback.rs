@@ -71,6 +71,12 @@ impl<K: Ord + Clone> Setbacks<K> {
         }
     }
 
+    /// What was given up for good, and why.
+    pub fn given_up(&self) -> BTreeMap<K, String> {
+        let is_final = self.marks.iter().filter(|(_, setback)| setback.is_final);
+        is_final.map(|(of, setback)| (of.clone(), setback.why.clone())).collect()
+    }
+
     /// It is well now. After a while, what was before does not count any more.
     pub fn is_well(&mut self, of: &K, now: Instant) {
         let Some(streak) = self.streaks.get_mut(of) else { return };

@@ -18,7 +18,10 @@ impl Lane {
     /// Keeps what is new of what is this host's own.
     pub(super) async fn keep_own(&mut self) {
         let Unkept { claim, addresses, fetched } = std::mem::take(&mut self.unkept);
-        if claim || addresses || fetched {
+        let given_up = self.deployments.given_up();
+        let is_given_up = given_up != self.given_up;
+        if claim || addresses || fetched || is_given_up {
+            self.given_up.clone_from(&given_up);
             let claim = self.claim.filter(|_| claim);
             let addresses = addresses.then(|| self.addresses.clone());
             let fetched = fetched.then(|| self.fetched.clone());
@@ -27,6 +30,9 @@ impl Lane {
                 claim.iter().for_each(|claim| folder.keep_claim(claim));
                 addresses.iter().for_each(|addresses| folder.keep_addresses(addresses));
                 fetched.iter().for_each(|fetched| folder.keep_fetched(fetched));
+                if is_given_up {
+                    folder.keep_given_up(&given_up);
+                }
             });
             // It says itself what went wrong.
             let _ = kept.await;

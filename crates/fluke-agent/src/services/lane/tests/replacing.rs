@@ -103,6 +103,11 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
         let other = stage.wants([ill, service("web", spec(RUNS))])[1];
         stage.until_serves(other).await;
         assert_eq!(tries(stage), tried);
+        stage.crash();
+        stage.start();
+        stage.until_report(new, waits).await;
+        stage.until_serves(other).await;
+        assert_eq!(tries(stage), tried, "an agent remembers");
         let instruction = InstructionId { session: stage.session(), number: 7 };
         let trigger = Trigger::Manual { by: "ann".into() };
         let service = Some(fixture::service("db"));
