@@ -16,8 +16,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why,
-    ended, is_well, plan,
+    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State,
+    THE_NETWORK, Why, ended, is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -380,9 +380,17 @@ impl Lane {
             self.deployments.done(id, now);
         }
         self.did_not_work_out(&change);
-        let found =
-            seen.map(|seen| seen.containers.iter().find(|it| Some(&it.id) == container.as_ref()));
+        let found = seen.map(|seen| {
+            let found = seen.containers.iter().find(|it| Some(&it.id) == container.as_ref());
+            (found, &seen.network)
+        });
         let (outcome, text) = judge(&change, found);
+        if outcome == Outcome::AppliedButDrifted
+            && let Change::Remove { .. } | Change::MakeNetwork { .. } = change
+            && let Some(object) = change.object()
+        {
+            self.containers.failed(object.to_owned(), text.clone(), now);
+        }
         let fact = end(outcome, began, text);
         self.record(&change, &account, fact).await;
     }
@@ -411,8 +419,11 @@ fn account(processing: &Processing) -> Account {
 }
 
 /// How a change ended, from what was found after it.
-fn judge(change: &Change, found: Result<Option<&Container>, &PodmanError>) -> (Outcome, String) {
-    let found = match found {
+fn judge(
+    change: &Change,
+    found: Result<(Option<&Container>, &Network), &PodmanError>,
+) -> (Outcome, String) {
+    let (found, network) = match found {
         Ok(found) => found,
         Err(error) => {
             let why = told(error);
@@ -433,7 +444,16 @@ fn judge(change: &Change, found: Result<Option<&Container>, &PodmanError>) -> (O
         (Change::Remove { .. }, Some(_)) => {
             (Outcome::AppliedButDrifted, "it was removed, and is still there".into())
         }
-        _ => (Outcome::Success, String::new()),
+        (Change::MakeNetwork { .. }, _) => match network {
+            Network::Ready => (Outcome::Success, String::new()),
+            Network::Missing => {
+                (Outcome::AppliedButDrifted, "it was made, and is not there".into())
+            }
+            Network::Other(how) => {
+                (Outcome::AppliedButDrifted, format!("it was made, and is another: {how}"))
+            }
+        },
+        (Change::Remove { .. } | Change::Stop { .. }, _) => (Outcome::Success, String::new()),
     }
 }
 
@@ -441,3 +461,6 @@ fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
     let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ fn with_health(command: &str) -> ContainerSpec {
 const WELL: &str = "mkdir -p /tmp; touch /tmp/well; trap 'exit 0' TERM; sleep 1000 & wait";
 
 /// One that looks at nothing by itself, and says nothing to anybody.
-fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
+pub(super) fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
     let (out, _said) = tokio::sync::mpsc::channel(1);
     let socket = dir.join("podman.sock");
     let podman = Podman::at(&socket).expect("a client");
