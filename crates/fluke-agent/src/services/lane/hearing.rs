@@ -82,6 +82,7 @@ impl Lane {
         self.containers.forget_all();
         self.reach.forget_all();
         self.refused.clear();
+        self.unusable.clear();
         self.sections.iter_mut().for_each(Sections::forgive);
     }
 
@@ -91,6 +92,7 @@ impl Lane {
             tracing::info!(network = %claim.subnet.network(), "this host's subnet");
             // They listen at the old one.
             self.close_sections();
+            self.unusable.clear();
         }
         self.claim = Some(claim);
     }
