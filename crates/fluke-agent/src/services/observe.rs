@@ -78,7 +78,12 @@ pub fn container(
 
 /// Whether it carries any of our labels.
 pub fn is_ours(listed: &Listed) -> bool {
-    listed.labels.iter().flatten().any(|(key, _)| key.starts_with(OURS))
+    listed.labels.iter().any(are_ours)
+}
+
+/// Whether any of these labels is.
+pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
+    labels.keys().any(|key| key.starts_with(OURS))
 }
 
 /// What one container is of that was made with other values of this host than there are now: of

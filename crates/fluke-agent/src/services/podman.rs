@@ -23,7 +23,7 @@ pub use answer::{
     Condition, Details, Finding, Healthcheck, Listed, LocalImage, Network, NetworkSubnet, Store,
 };
 pub use create::{Made, create_body};
-pub use events::{Event, Events};
+pub use events::{Actor, Event, Events};
 pub use pull::{Progress, Pull};
 pub use silence::Silence;
 
