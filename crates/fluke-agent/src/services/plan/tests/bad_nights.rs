@@ -411,6 +411,27 @@ proptest! {
     }
 
     #[test]
+    fn one_that_had_to_serve_again_has_its_time_after_that(before in 0u64..20, steps in 1usize..20) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, Some(0), None]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Commit([None, Some(1), None]));
+        world.happens(Night::Works(1));
+        world.happens(Night::Released);
+        world.happens(Night::Passes(before));
+        world.happens(Night::Ill(1));
+        prop_assert!(world.looks().reports.iter().any(|it| it.phase == Phase::Retiring && it.serves));
+        world.happens(Night::Well(1));
+        for _ in 0..steps {
+            // It is told to end no sooner than it may be.
+            world.happens(Night::Works(1));
+            world.happens(Night::Passes(1));
+            world.happens(Night::Released);
+        }
+        prop_assert!(steps < 10 || world.ours().count() == 1, "it goes some time");
+    }
+
+    #[test]
     fn one_that_died_while_its_successor_cannot_be_made_serves_again(
         healthy: bool, works in 1usize..4,
     ) {
