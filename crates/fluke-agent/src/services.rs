@@ -61,6 +61,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Long enough to go back to what ran the week before without fetching it again.
 pub const KEEP_IMAGES: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// More than any image takes that is not waited for in vain.
+pub const PULL_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// What may wait for the agent: it takes everything at once.
 const QUEUE: usize = 16;
 
@@ -73,6 +76,8 @@ pub struct ServicesConfig {
     pub exclusive: bool,
     /// How long an image that was fetched stays after its last use.
     pub keep_images: Duration,
+    /// How long it may take to fetch an image.
+    pub pull_timeout: Duration,
     /// How public traffic is taken, where it is.
     pub proxy: Option<ProxyConfig>,
     /// How the host is in the mesh.
@@ -121,6 +126,7 @@ impl Default for ServicesConfig {
             socket: podman::SOCKET.into(),
             exclusive: false,
             keep_images: KEEP_IMAGES,
+            pull_timeout: PULL_TIMEOUT,
             proxy: None,
             mesh: MeshConfig::default(),
             resolvers: "/etc/resolv.conf".into(),

@@ -58,6 +58,7 @@ pub fn container(id: &str, of: &Deployment, state: State) -> Container {
             replica: Some(of.replica),
         },
         state,
+        check: of.spec.health.clone(),
         health: Health::None,
         tampered: None,
         outdated: None,

@@ -1,9 +1,11 @@
 //! What the lane keeps across restarts, in its own folder of the state directory.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluke_model::directory::Claim;
+use fluke_model::service::DeploymentId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -67,6 +69,16 @@ impl Folder {
     /// Keeps which images were fetched for services.
     pub fn keep_fetched(&self, fetched: &Fetched) {
         self.save("fetched.json", fetched);
+    }
+
+    /// The deployments that were given up for good, and why.
+    pub fn given_up(&self) -> BTreeMap<DeploymentId, String> {
+        self.load("given-up.json").unwrap_or_default()
+    }
+
+    /// Keeps which deployments were given up for good.
+    pub fn keep_given_up(&self, given_up: &BTreeMap<DeploymentId, String>) {
+        self.save("given-up.json", given_up);
     }
 
     /// The tables that were last heard.

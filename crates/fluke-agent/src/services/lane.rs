@@ -14,12 +14,13 @@ mod doors;
 mod hearing;
 mod images;
 mod jobs;
+mod keeping;
 mod lives;
 mod look;
 mod memory;
 mod pulls;
 mod round;
-mod rounds;
+pub(super) mod rounds;
 pub(super) mod saying;
 pub(super) mod state;
 mod telling;
@@ -55,6 +56,7 @@ use desired::Desired;
 use doors::Doors;
 use hearing::News;
 use jobs::{Done, Jobs, Pulled};
+use keeping::Unkept;
 use lives::Lives;
 use look::Known;
 use rounds::Rounds;
@@ -112,6 +114,7 @@ pub struct Lane {
     claim: Option<Claim>,
     addresses: Addresses,
     fetched: Fetched,
+    unkept: Unkept,
     /// The last bytes of addresses that Podman would not give.
     unusable: BTreeSet<u8>,
     /// Deployments whose containers were to have one of these.
@@ -124,6 +127,8 @@ pub struct Lane {
     before: Tables,
 
     deployments: Setbacks<DeploymentId>,
+    /// Those of them that were given up for good, as it is on disk.
+    given_up: BTreeMap<DeploymentId, String>,
     containers: Setbacks<String>,
     images: Setbacks<String>,
     /// Images that could not be fetched, which is not on record yet.
@@ -179,6 +184,11 @@ impl Lane {
     pub fn new(start: Start) -> Self {
         let Start { host, node_type, config, ceiling, environment, clock, .. } = start;
         let Start { folder, inbox, scribe, podman, .. } = start;
+        let given_up = folder.given_up();
+        let mut deployments = Setbacks::default();
+        for (id, why) in given_up.clone() {
+            deployments.gave_up_for_good(id, why, Instant::now());
+        }
         let interfaces = Interfaces { sys: config.sys.clone(), proc: config.proc.clone() };
         Self {
             claim: folder.claim(),
@@ -186,7 +196,7 @@ impl Lane {
             fetched: folder.fetched(),
             tables: inbox.tables(),
             before: inbox.tables(),
-            jobs: Jobs::new(podman.clone()),
+            jobs: Jobs::new(podman.clone(), config.pull_timeout),
             host,
             node_type,
             config,
@@ -198,6 +208,7 @@ impl Lane {
             scribe,
             podman,
             interfaces,
+            unkept: Unkept::default(),
             unusable: BTreeSet::new(),
             misplaced: BTreeSet::new(),
             names: BTreeSet::new(),
@@ -205,7 +216,8 @@ impl Lane {
             desired: None,
             session: None,
             settling: Vec::new(),
-            deployments: Setbacks::default(),
+            deployments,
+            given_up,
             containers: Setbacks::default(),
             images: Setbacks::default(),
             untold: Vec::new(),
@@ -242,6 +254,7 @@ impl Lane {
 
     async fn wake_up(&mut self, idle: Idle, wake: Wake) -> Idle {
         let news = self.hear();
+        self.keep_own().await;
         let cause = self.cause(wake, news);
         if let (Wake::Section | Wake::Told, News::Tables) = (wake, news) {
             self.look_after_sections(cause).await;
@@ -279,6 +292,7 @@ impl Lane {
             return self.stay_quiet(idle, &desired).await;
         }
         let idle = self.work_through(idle, desired, cause).await;
+        self.keep_own().await;
         self.keep_tables().await;
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
@@ -337,6 +351,7 @@ impl Lane {
         let account = held.map(|held| Account { cause, held });
         self.settle_sections(account.as_ref()).await;
         self.say_how_sections_are().await;
+        self.keep_own().await;
         self.keep_tables().await;
     }
 
@@ -447,19 +462,6 @@ impl Lane {
         };
         let sections = sections.get_or_insert_with(open);
         sections.settle(&self.inbox.tables(), account.as_ref(), scribe).await;
-    }
-
-    /// Keeps what was heard of others, on a thread that may wait for the disk: this one also says
-    /// that the host is alive.
-    async fn keep_tables(&mut self) {
-        let tables = self.inbox.tables();
-        let before = std::mem::replace(&mut self.tables, tables.clone());
-        if !tables.is_same(&before) {
-            let folder = self.folder.clone();
-            let kept = tokio::task::spawn_blocking(move || folder.keep_tables(&tables, &before));
-            // It says itself what went wrong.
-            let _ = kept.await;
-        }
     }
 }
 

@@ -7,14 +7,19 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
-use fluke_model::service::{ContainerSpec, DeploymentId, Health, Replica};
+use fluke_model::service::{ContainerSpec, DeploymentId, Health, HealthSpec, Replica};
 
 use super::plan::{Container, Deployment, Exit, Origin, State};
-use super::podman::create::{DEPLOYMENT, REPLICA, SERVICE_NAME, health_test, volume};
-use super::podman::{Condition, Details, Listed};
+use super::podman::create::{
+    DEPLOYMENT, HEALTH_INTERVAL, REPLICA, SERVICE_NAME, health_test, volume,
+};
+use super::podman::{Condition, Details, Healthcheck, Listed};
 
 /// What all our labels begin with.
 const OURS: &str = "fluke.";
+
+/// How often one is asked that does not say how often.
+const ASKED_EVERY: Duration = Duration::from_secs(10);
 
 /// Both clocks at once: Podman tells the time of day, plans are made by one that never jumps.
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +49,18 @@ pub fn container(
     if outdated.is_some() {
         origin.deployment = origin.deployment.map(|id| earlier(id, &listed.id));
     }
+    let check = match wanted {
+        Some((wanted, _)) => wanted.spec.health.clone(),
+        None => details.and_then(|details| check(details, labels)),
+    };
     Container {
         id: listed.id.clone(),
         name: listed.names.first().unwrap_or(&listed.id).clone(),
         is_ours: is_ours(listed),
         origin,
         state: state(&listed.state),
-        health: health(&listed.status),
+        health: check.as_ref().map_or(Health::None, |_| health(&listed.status)),
+        check,
         tampered,
         outdated,
         told_to_end: None,
@@ -68,7 +78,12 @@ pub fn container(
 
 /// Whether it carries any of our labels.
 pub fn is_ours(listed: &Listed) -> bool {
-    listed.labels.iter().flatten().any(|(key, _)| key.starts_with(OURS))
+    listed.labels.iter().any(are_ours)
+}
+
+/// Whether any of these labels is.
+pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
+    labels.keys().any(|key| key.starts_with(OURS))
 }
 
 /// What one container is of that was made with other values of this host than there are now: of
@@ -109,6 +124,27 @@ fn health(text: &str) -> Health {
         "starting" => Health::Starting,
         _ => Health::None,
     }
+}
+
+/// How one that is not wanted any more was made to be asked. What Podman asks by itself is not ours,
+/// but its image's.
+fn check(details: &Details, labels: &BTreeMap<String, String>) -> Option<HealthSpec> {
+    const MILLI: u64 = 1_000_000;
+    let Healthcheck { test, interval: 0, timeout, retries, start_period } =
+        details.config.healthcheck.as_ref()?
+    else {
+        return None;
+    };
+    let [_, command] = test.as_slice() else { return None };
+    let interval_ms = labels.get(HEALTH_INTERVAL).and_then(|text| text.parse().ok());
+    let health = HealthSpec {
+        command: command.clone(),
+        interval_ms: interval_ms.unwrap_or(ASKED_EVERY.as_millis() as u64),
+        timeout_ms: timeout / MILLI,
+        retries: *retries,
+        start_period_ms: start_period / MILLI,
+    };
+    (health_test(&health) == *test).then_some(health)
 }
 
 fn started(listed: &Listed, now: Now) -> Option<Instant> {
@@ -167,7 +203,7 @@ fn other_command(details: &Details, spec: &ContainerSpec) -> Option<String> {
     is_other.then(|| "it runs another command".into())
 }
 
-/// The same: an image may have one of its own.
+/// One that should have none is asked nothing, whatever was said to Podman when it was made.
 fn other_health(details: &Details, spec: &ContainerSpec) -> Option<String> {
     let test = health_test(spec.health.as_ref()?);
     let found = details.config.healthcheck.as_ref();

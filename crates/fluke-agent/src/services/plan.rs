@@ -17,7 +17,9 @@ use std::time::Instant;
 
 use fluke_model::id::ServiceName;
 use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, DeploymentId, DeploymentReport, Health, Replica};
+use fluke_model::service::{
+    ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica,
+};
 
 use place::Place;
 
@@ -57,7 +59,9 @@ pub struct Container {
     pub origin: Origin,
     /// What it does.
     pub state: State,
-    /// How it feels.
+    /// How it is asked how it feels, by its manifest and through nobody but us.
+    pub check: Option<HealthSpec>,
+    /// How it feels, if it is asked.
     pub health: Health,
     /// Why it is not what its deployment says, though its labels do.
     pub tampered: Option<String>,
@@ -193,6 +197,9 @@ pub struct Setback {
     pub until: Instant,
     /// Whether it ends by itself again and again: how it ended says more.
     pub is_restless: bool,
+    /// Whether it is not tried again by itself while something else serves: each try would take that
+    /// away.
+    pub is_final: bool,
 }
 
 /// All that is decided upon.
@@ -394,6 +401,18 @@ fn strays<'a>(situation: &'a Situation<'_>) -> impl Iterator<Item = &'a Containe
 }
 
 impl Plan {
+    /// Whether a deployment serves in the place of its successor. Whatever was said of it before,
+    /// others are led to it from now on.
+    pub fn leads_again_to(&self, id: DeploymentId) -> bool {
+        let mut retiring = self.reports.iter().filter(|it| it.phase == Phase::Retiring);
+        retiring.any(|it| it.id == id && it.serves && self.wants_in_place_of(it))
+    }
+
+    fn wants_in_place_of(&self, old: &DeploymentReport) -> bool {
+        let mut wanted = self.reports.iter().filter(|it| it.phase != Phase::Retiring);
+        wanted.any(|it| it.service == old.service && it.replica == old.replica)
+    }
+
     /// Makes the network that is needed, unless something is in the one that is there.
     fn make_network(&mut self, situation: &Situation<'_>) {
         if !situation.wanted.iter().any(|wanted| place::may_change(wanted, situation)) {

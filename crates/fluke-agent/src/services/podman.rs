@@ -19,9 +19,11 @@ use serde::de::DeserializeOwned;
 
 use super::plain;
 
-pub use answer::{Condition, Details, Finding, Listed, LocalImage, Network, NetworkSubnet, Store};
+pub use answer::{
+    Condition, Details, Finding, Healthcheck, Listed, LocalImage, Network, NetworkSubnet, Store,
+};
 pub use create::{Made, create_body};
-pub use events::{Event, Events};
+pub use events::{Actor, Event, Events};
 pub use pull::{Progress, Pull};
 pub use silence::Silence;
 

@@ -54,13 +54,27 @@ impl<K: Ord + Clone> Setbacks<K> {
     /// It failed: it is left alone from now on.
     pub fn failed(&mut self, of: K, why: String, now: Instant) {
         let length = self.lengthen(&of, now);
-        self.pause(of, Setback { why, until: now, is_restless: false }, length);
+        self.pause(of, Setback { why, until: now, is_restless: false, is_final: false }, length);
     }
 
     /// It was tried for as long as it may be, which was no steady time, and did not work out.
     pub fn gave_up(&mut self, of: K, why: String, now: Instant) {
         self.did_not_last(&of, now);
         self.failed(of, why, now);
+    }
+
+    /// The same, and to try it again is for somebody to say.
+    pub fn gave_up_for_good(&mut self, of: K, why: String, now: Instant) {
+        self.gave_up(of.clone(), why, now);
+        if let Some(setback) = self.marks.get_mut(&of) {
+            setback.is_final = true;
+        }
+    }
+
+    /// What was given up for good, and why.
+    pub fn given_up(&self) -> BTreeMap<K, String> {
+        let is_final = self.marks.iter().filter(|(_, setback)| setback.is_final);
+        is_final.map(|(of, setback)| (of.clone(), setback.why.clone())).collect()
     }
 
     /// It is well now. After a while, what was before does not count any more.
@@ -87,7 +101,8 @@ impl<K: Ord + Clone> Setbacks<K> {
             1 => drop(self.marks.remove(&of)),
             length => {
                 let why = format!("it does not stay up: it was started {length} times in a row");
-                self.pause(of, Setback { why, until: now, is_restless: true }, length - 1);
+                let setback = Setback { why, until: now, is_restless: true, is_final: false };
+                self.pause(of, setback, length - 1);
             }
         }
     }
@@ -96,6 +111,12 @@ impl<K: Ord + Clone> Setbacks<K> {
     pub fn forget(&mut self, of: &K) {
         self.marks.remove(of);
         self.streaks.remove(of);
+    }
+
+    /// Tries everything at once, but for what it is for somebody to say.
+    pub fn forgive(&mut self) {
+        self.marks.retain(|_, setback| setback.is_final);
+        self.streaks.retain(|of, _| self.marks.contains_key(of));
     }
 
     /// Tries everything at once.
@@ -186,6 +207,17 @@ mod tests {
             now += Duration::from_secs(60);
         }
         assert_eq!(found, [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn what_was_given_up_for_good_is_not_forgiven_before_somebody_says_so() {
+        let (mut setbacks, now) = (Setbacks::default(), Instant::now());
+        setbacks.failed(1, "so".into(), now);
+        setbacks.gave_up_for_good(2, "so".into(), now);
+        setbacks.forgive();
+        assert_eq!(setbacks.marks().keys().collect::<Vec<_>>(), [&2]);
+        setbacks.forget(&2);
+        assert!(setbacks.marks().is_empty());
     }
 
     #[test]

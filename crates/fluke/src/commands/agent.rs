@@ -147,6 +147,7 @@ fn settings(config: AgentConfig) -> Result<fluke_agent::AgentConfig, Failure> {
             socket: config.containers.socket,
             exclusive: config.containers.exclusive,
             keep_images: config.containers.keep_images,
+            pull_timeout: config.containers.pull_timeout,
             proxy: config.proxy,
             mesh: config.mesh,
             ..ServicesConfig::default()

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fluke_agent::services::KEEP_IMAGES;
 use fluke_agent::services::mesh::parse_endpoint;
 use fluke_agent::services::podman::SOCKET;
-use fluke_agent::services::{Acme, Certificate, MeshConfig, ProxyConfig};
+use fluke_agent::services::{
+    Acme, Certificate, KEEP_IMAGES, MeshConfig, PULL_TIMEOUT, ProxyConfig,
+};
 use fluke_manifest::hcl::ast::Block;
 use fluke_manifest::hcl::decode::{Evaluate, Field, Fields, Mistake};
 use fluke_manifest::hcl::problem::Problem;
@@ -105,11 +106,18 @@ pub struct Containers {
     pub socket: PathBuf,
     /// How long an image that was fetched for a service stays after its last use.
     pub keep_images: Duration,
+    /// How long it may take to fetch an image.
+    pub pull_timeout: Duration,
 }
 
 impl Default for Containers {
     fn default() -> Self {
-        Self { exclusive: false, socket: SOCKET.into(), keep_images: KEEP_IMAGES }
+        Self {
+            exclusive: false,
+            socket: SOCKET.into(),
+            keep_images: KEEP_IMAGES,
+            pull_timeout: PULL_TIMEOUT,
+        }
     }
 }
 
@@ -350,6 +358,7 @@ fn read_containers(
         exclusive: read.or(Field::bool("exclusive"), default.exclusive),
         socket: read.or(fields::absolute_path("socket"), default.socket),
         keep_images: read.or(fields::at_least_a_second("keep_images"), default.keep_images),
+        pull_timeout: read.or(fields::at_least_a_second("pull_timeout"), default.pull_timeout),
     };
     read.finish();
     containers

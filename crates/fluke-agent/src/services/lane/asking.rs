@@ -43,10 +43,10 @@ impl Lane {
 
     fn forgive_service(&mut self, service: &ServiceName) {
         let wanted = self.desired.iter().flat_map(|desired| &desired.wanted);
-        for it in wanted.filter(|it| it.service == *service) {
-            self.deployments.forget(&it.id);
-            self.images.forget(&it.spec.image);
-        }
+        let (its, others): (Vec<_>, Vec<_>) = wanted.partition(|it| it.service == *service);
+        // What nobody wants any more may have to serve again.
+        self.deployments.retain(|id| others.iter().any(|other| other.id == *id));
+        its.iter().for_each(|it| self.images.forget(&it.spec.image));
         self.forgive_what_is_shared();
     }
 

@@ -9,7 +9,7 @@ use fluke_model::service::{ContainerSpec, DeploymentId};
 
 use crate::host::environment::Environment;
 use crate::host::output::Secrets;
-use crate::services::plan::Deployment;
+use crate::services::plan::{Container, Deployment};
 use crate::state::Held;
 
 /// All containers that should be here.
@@ -62,6 +62,12 @@ impl Desired {
     /// The deployment of this identity.
     pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {
         self.wanted.iter().find(|wanted| wanted.id == id)
+    }
+
+    /// Whether it may be touched: it is not of a service that a newer server speaks of.
+    pub fn understands(&self, container: &Container) -> bool {
+        let service = container.origin.service.as_ref();
+        service.is_none_or(|service| !self.not_understood.contains(service))
     }
 
     /// What a deployment gets of the host's environment, or why it cannot.

@@ -36,9 +36,7 @@ impl Lane {
         let mut news = News::Tables;
         if !released.is_empty() {
             news = News::Word;
-            for id in released {
-                self.released.entry(id).or_insert(now);
-            }
+            self.released.extend(released.into_iter().map(|id| (id, now)));
         }
         if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
             news = News::Word;
@@ -56,7 +54,7 @@ impl Lane {
         }
         if let Some(held) = held.filter(|held| !self.holds(held)) {
             news = News::Snapshot;
-            self.forgive();
+            self.forgive_for_snapshot();
             self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
         }
         news
@@ -66,11 +64,17 @@ impl Lane {
         self.desired.as_ref().is_some_and(|desired| Arc::ptr_eq(&desired.held, held))
     }
 
-    /// A new snapshot and somebody who asks try at once what failed before.
-    pub(super) fn forgive(&mut self) {
-        self.deployments.forget_all();
+    /// A new snapshot tries at once what failed before, but for what only a change of itself does.
+    fn forgive_for_snapshot(&mut self) {
+        self.deployments.forgive();
         self.images.forget_all();
         self.forgive_what_is_shared();
+    }
+
+    /// Somebody who asks has everything tried at once.
+    pub(super) fn forgive(&mut self) {
+        self.forgive_for_snapshot();
+        self.deployments.forget_all();
     }
 
     /// What is in the way of all services is in the way of each.
@@ -78,15 +82,17 @@ impl Lane {
         self.containers.forget_all();
         self.reach.forget_all();
         self.refused.clear();
+        self.unusable.clear();
         self.sections.iter_mut().for_each(Sections::forgive);
     }
 
     pub(super) fn take_subnet(&mut self, claim: Claim) {
-        self.folder.keep_claim(&claim);
+        self.unkept.claim = true;
         if self.claim.is_none_or(|known| known.subnet != claim.subnet) {
             tracing::info!(network = %claim.subnet.network(), "this host's subnet");
             // They listen at the old one.
             self.close_sections();
+            self.unusable.clear();
         }
         self.claim = Some(claim);
     }

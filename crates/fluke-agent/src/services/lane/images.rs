@@ -12,9 +12,7 @@ impl Lane {
         let now = (self.clock)();
         let is_wanted = |name: &str| desired.wanted.iter().any(|it| it.spec.image == name);
         let is_used = |name: &str, id: &str| used.contains(id) || is_wanted(name);
-        if self.fetched.see(is_used, now) {
-            self.folder.keep_fetched(&self.fetched);
-        }
+        self.unkept.fetched |= self.fetched.see(is_used, now);
         let unused = self.fetched.unused_for(self.config.keep_images, now);
         if let Some((name, id)) = unused.filter(|_| self.refusal().is_none()) {
             self.jobs.let_go(name, id);
@@ -32,6 +30,6 @@ impl Lane {
                 self.fetched.postpone(image, (self.clock)());
             }
         }
-        self.folder.keep_fetched(&self.fetched);
+        self.unkept.fetched = true;
     }
 }

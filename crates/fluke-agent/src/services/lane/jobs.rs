@@ -18,10 +18,10 @@ use crate::services::sections::Account;
 
 /// Images at the same time; more would only share the same line.
 const MOST_PULLS: usize = 3;
-/// An image that says nothing for so long does not come.
-const SILENCE: Duration = Duration::from_secs(300);
-/// However it goes on.
-const LONGEST_PULL: Duration = Duration::from_secs(3600);
+/// A registry that has not answered for so long does not.
+const SILENCE: Duration = Duration::from_secs(120);
+/// What Podman says before it has heard anything of a registry.
+const UNANSWERED: &str = "Trying to pull";
 /// Notes that may wait to be read.
 const NOTES: usize = 16;
 /// What is told of how far an image is.
@@ -87,6 +87,8 @@ pub struct Pulled {
 #[derive(Debug)]
 pub struct Jobs {
     podman: Podman,
+    /// How long an image may take.
+    longest_pull: Duration,
     running: JoinSet<Done>,
     pulls: BTreeMap<String, Pulling>,
     stopping: BTreeSet<String>,
@@ -99,21 +101,23 @@ pub struct Jobs {
 #[derive(Debug)]
 struct Pulling {
     note: String,
+    since: Instant,
     task: AbortHandle,
 }
 
 impl Jobs {
     /// Nothing goes on yet.
-    pub fn new(podman: Podman) -> Self {
+    pub fn new(podman: Podman, longest_pull: Duration) -> Self {
         let (notes_out, notes) = mpsc::channel(NOTES);
         let (pulls, stopping) = (BTreeMap::new(), BTreeSet::new());
-        let running = JoinSet::new();
-        Self { podman, running, pulls, stopping, letting_go: false, notes, notes_out }
+        let (running, letting_go) = (JoinSet::new(), false);
+        Self { podman, longest_pull, running, pulls, stopping, letting_go, notes, notes_out }
     }
 
     /// How far the image is, if it is on its way.
-    pub fn pull_note(&self, image: &str) -> Option<&str> {
-        self.pulls.get(image).map(|pulling| pulling.note.as_str())
+    pub fn pull_note(&self, image: &str) -> Option<String> {
+        let Pulling { note, since, .. } = self.pulls.get(image)?;
+        Some(how_far(note, since.elapsed()))
     }
 
     /// Whether a container was told to end and has not yet.
@@ -129,8 +133,9 @@ impl Jobs {
         }
         let note = format!("{image} is being fetched");
         let (podman, notes) = (self.podman.clone(), self.notes_out.clone());
-        let task = self.running.spawn(pulled(podman, image.to_owned(), notes, account));
-        self.pulls.insert(image.to_owned(), Pulling { note, task });
+        let (name, longest) = (image.to_owned(), self.longest_pull);
+        let task = self.running.spawn(pulled(podman, name, notes, longest, account));
+        self.pulls.insert(image.to_owned(), Pulling { note, since: Instant::now(), task });
     }
 
     /// Gives up on images that nobody wants any more.
@@ -244,21 +249,26 @@ async fn pulled(
     podman: Podman,
     image: String,
     notes: mpsc::Sender<(String, String)>,
+    longest: Duration,
     account: Account,
 ) -> Done {
     let began = Instant::now();
-    let result = pull(&podman, &image, &notes).await;
+    let result = timeout(longest, pull(&podman, &image, &notes)).await;
+    let result = result.unwrap_or_else(|_| Err(too_late(&image, longest)));
     Done::Pulled(Pulled { image, result, took: began.elapsed(), account })
 }
 
-async fn pull(
-    podman: &Podman,
-    image: &str,
-    notes: &mpsc::Sender<(String, String)>,
-) -> Result<String, String> {
-    let pulled = timeout(LONGEST_PULL, pull_through(podman, image, notes)).await;
-    pulled
-        .unwrap_or_else(|_| Err(format!("{image} was not here after {} s", LONGEST_PULL.as_secs())))
+fn too_late(image: &str, longest: Duration) -> String {
+    let seconds = longest.as_secs();
+    format!("{image} was not here after {seconds} s, the `pull_timeout` of this host's agent")
+}
+
+/// How far an image is; with for how long, for those who wonder whether it still comes.
+fn how_far(note: &str, age: Duration) -> String {
+    match age.as_secs() / 60 {
+        0 => note.to_owned(),
+        minutes => format!("{note} (it is being fetched for {minutes} min)"),
+    }
 }
 
 async fn let_go(podman: &Podman, image: &str, id: &str) -> Result<(), PodmanError> {
@@ -269,7 +279,7 @@ async fn let_go(podman: &Podman, image: &str, id: &str) -> Result<(), PodmanErro
     }
 }
 
-async fn pull_through(
+async fn pull(
     podman: &Podman,
     image: &str,
     notes: &mpsc::Sender<(String, String)>,
@@ -277,15 +287,34 @@ async fn pull_through(
     let silence = || format!("nothing was heard of {image} for {} s", SILENCE.as_secs());
     let said = timeout(SILENCE, podman.pull(image)).await.map_err(|_| silence())?;
     let mut pull = said.map_err(|error| error.to_string())?;
+    let mut is_answered = false;
     loop {
-        match timeout(SILENCE, pull.next()).await.map_err(|_| silence())? {
+        let said = match is_answered {
+            // Of each layer it says that it begins, and nothing until all of it is here.
+            true => pull.next().await,
+            false => timeout(SILENCE, pull.next()).await.map_err(|_| silence())?,
+        };
+        match said {
             Ok(Progress::Done(id)) => return Ok(id),
             Ok(Progress::Says(text)) => {
+                is_answered |= !text.starts_with(UNANSWERED);
                 let note: String = text.chars().take(LONGEST_NOTE).collect();
                 // Whoever does not keep up with reading reads the next one.
                 let _ = notes.try_send((image.to_owned(), note));
             }
             Err(error) => return Err(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_an_image_is_told_for_how_long() {
+        let after = |seconds| how_far("Copying blob 1f", Duration::from_secs(seconds));
+        assert_eq!(after(59), "Copying blob 1f");
+        assert_eq!(after(7 * 60 + 59), "Copying blob 1f (it is being fetched for 7 min)");
     }
 }

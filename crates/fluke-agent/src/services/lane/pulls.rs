@@ -23,7 +23,7 @@ impl Lane {
             }
             let failed = self.images.marks().get(image);
             match (self.jobs.pull_note(image), failed) {
-                (Some(note), _) => Image::Coming(note.to_owned()),
+                (Some(note), _) => Image::Coming(note),
                 (None, Some(setback)) => Image::Failed(setback.why.clone(), setback.until),
                 (None, None) => Image::Absent,
             }
@@ -53,7 +53,7 @@ impl Lane {
             Ok(id) => {
                 self.images.retain(|known| *known != image);
                 self.fetched.came(image, id);
-                self.folder.keep_fetched(&self.fetched);
+                self.unkept.fetched = true;
             }
             Err(why) => {
                 let is_first = !self.images.marks().contains_key(&image);

@@ -16,8 +16,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Ending, Image, Origin, Plan, Situation, State, THE_NETWORK, Why,
-    ended, is_well, plan,
+    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State,
+    THE_NETWORK, Why, ended, is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -50,6 +50,7 @@ impl Lane {
         let leaving = loop {
             self.catch_up();
             let seen = self.look(&desired, &account).await;
+            self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
             let plan = match seen {
                 Ok(seen) => {
@@ -150,6 +151,7 @@ impl Lane {
         let images = self.images(desired, &seen);
         let plan = self.plan(desired, &seen, &images);
         self.fetch(desired, &plan.fetch, account);
+        self.released.retain(|id, _| !plan.leads_again_to(*id));
         self.look_at = plan.look_at;
         self.reports.clone_from(&plan.reports);
         if let Some(problem) = &plan.network_problem {
@@ -158,7 +160,7 @@ impl Lane {
         plan
     }
 
-    /// What is asked how it feels: where containers are refused, nothing is run in them either.
+    /// What is tried whether it listens: where containers are refused, they are left alone.
     fn looked_after<'d>(&self, desired: &'d Desired) -> &'d [Deployment] {
         if self.refusal().is_some() { &[] } else { &desired.wanted }
     }
@@ -189,9 +191,11 @@ impl Lane {
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
         self.has_containers = seen.containers.iter().any(|it| it.is_ours);
-        self.rounds.see(&seen.containers, self.looked_after(desired), now);
+        let is_refused = self.refusal().is_some();
+        let may_ask = |it: &&Container| !is_refused && desired.understands(it);
+        self.rounds.see(seen.containers.iter().filter(may_ask), now);
         self.released.retain(|id, _| is_there(id) && !is_wanted(id));
-        self.deployments.retain(|id| is_wanted(id));
+        self.deployments.retain(|id| is_wanted(id) || is_there(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
         let runs =
@@ -203,11 +207,9 @@ impl Lane {
         self.rest(desired, seen, now);
         self.images.retain(|image| needs(image));
         self.jobs.give_up_but(needs);
-        if self.addresses.retain(|id| is_wanted(id) || is_there(id)) {
-            self.folder.keep_addresses(&self.addresses);
-        }
+        self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
         if self.is_watchful() && self.watch.is_none() {
-            self.watch = Some(Watch::begin(self.podman.clone()));
+            self.watch = Some(Watch::begin(self.podman.clone(), self.config.exclusive));
         }
     }
 
@@ -264,6 +266,8 @@ impl Lane {
         tracing::info!(reason, "changing");
         self.record(&change, &account, Fact::Began { reason }).await;
         let room = self.room(&change);
+        // An address is kept before it is used.
+        self.keep_own().await;
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
         let work = async move { doing::change(podman, &known, &wanted, room).await };
         let done = self.meanwhile(begun, work).await;
@@ -295,7 +299,7 @@ impl Lane {
         Room { subnet: self.subnet(), address: self.address(change), names }
     }
 
-    /// The address of what is to be made, which is kept before it is used.
+    /// The address of what is to be made.
     fn address(&mut self, change: &Change) -> Option<u8> {
         let Change::Deploy { deployment, .. } = change else { return None };
         let subnet = self.subnet();
@@ -306,9 +310,7 @@ impl Lane {
         let (id, service) = (deployment.id, &deployment.service);
         let address = self.addresses.give(id, service, deployment.replica, &taken);
         self.misplaced.remove(&id);
-        if self.addresses != before {
-            self.folder.keep_addresses(&self.addresses);
-        }
+        self.unkept.addresses |= self.addresses != before;
         address
     }
 
@@ -378,19 +380,30 @@ impl Lane {
             self.deployments.done(id, now);
         }
         self.did_not_work_out(&change);
-        let found =
-            seen.map(|seen| seen.containers.iter().find(|it| Some(&it.id) == container.as_ref()));
+        let found = seen.map(|seen| {
+            let found = seen.containers.iter().find(|it| Some(&it.id) == container.as_ref());
+            (found, &seen.network)
+        });
         let (outcome, text) = judge(&change, found);
+        if outcome == Outcome::AppliedButDrifted
+            && let Change::Remove { .. } | Change::MakeNetwork { .. } = change
+            && let Some(object) = change.object()
+        {
+            self.containers.failed(object.to_owned(), text.clone(), now);
+        }
         let fact = end(outcome, began, text);
         self.record(&change, &account, fact).await;
     }
 
-    /// What did not become well is not tried again at once.
+    /// What did not become well is not tried again at once, and not by itself where what serves would
+    /// have to be stopped for it.
     fn did_not_work_out(&mut self, change: &Change) {
-        if let Change::Remove { origin, why: Why::Unwell(why), .. } = change
-            && let Some(id) = origin.deployment
-        {
-            self.deployments.gave_up(id, why.clone(), Instant::now());
+        let Change::Remove { origin, why: Why::Unwell(why), .. } = change else { return };
+        let Some(id) = origin.deployment else { return };
+        let wanted = self.desired.as_ref().and_then(|desired| desired.deployment(id));
+        match wanted.is_some_and(|wanted| wanted.spec.is_stateful()) {
+            true => self.deployments.gave_up_for_good(id, why.clone(), Instant::now()),
+            false => self.deployments.gave_up(id, why.clone(), Instant::now()),
         }
     }
 
@@ -406,8 +419,11 @@ fn account(processing: &Processing) -> Account {
 }
 
 /// How a change ended, from what was found after it.
-fn judge(change: &Change, found: Result<Option<&Container>, &PodmanError>) -> (Outcome, String) {
-    let found = match found {
+fn judge(
+    change: &Change,
+    found: Result<(Option<&Container>, &Network), &PodmanError>,
+) -> (Outcome, String) {
+    let (found, network) = match found {
         Ok(found) => found,
         Err(error) => {
             let why = told(error);
@@ -428,7 +444,16 @@ fn judge(change: &Change, found: Result<Option<&Container>, &PodmanError>) -> (O
         (Change::Remove { .. }, Some(_)) => {
             (Outcome::AppliedButDrifted, "it was removed, and is still there".into())
         }
-        _ => (Outcome::Success, String::new()),
+        (Change::MakeNetwork { .. }, _) => match network {
+            Network::Ready => (Outcome::Success, String::new()),
+            Network::Missing => {
+                (Outcome::AppliedButDrifted, "it was made, and is not there".into())
+            }
+            Network::Other(how) => {
+                (Outcome::AppliedButDrifted, format!("it was made, and is another: {how}"))
+            }
+        },
+        (Change::Remove { .. } | Change::Stop { .. }, _) => (Outcome::Success, String::new()),
     }
 }
 
@@ -436,3 +461,6 @@ fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
     let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
 }
+
+#[cfg(test)]
+mod tests;

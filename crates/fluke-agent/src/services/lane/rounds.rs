@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fluke_model::service::{DeploymentId, Health, HealthSpec};
 
 use crate::host::output::Secrets;
-use crate::services::plan::{Container, Deployment, State};
+use crate::services::plan::{Container, State};
 use crate::services::podman::Finding;
 
 /// Between two questions to a container that has just started.
@@ -63,20 +63,18 @@ pub enum Answer {
 }
 
 impl Rounds {
-    /// Takes note of who is there now.
-    pub fn see(&mut self, containers: &[Container], wanted: &[Deployment], now: Instant) {
-        let spec_of = |it: &Container| {
-            let deployment = wanted.iter().find(|of| Some(of.id) == it.origin.deployment)?;
-            deployment.spec.health.clone()
-        };
-        let running = containers.iter().filter(|it| it.is_ours && it.state == State::Running);
-        let asked: BTreeMap<&str, (&Container, HealthSpec)> =
-            running.filter_map(|it| Some((it.id.as_str(), (it, spec_of(it)?)))).collect();
+    /// Takes note of who is there now, and may be asked. One that is not wanted any more is asked
+    /// on: it serves until its successor does, and may have to be started again for that.
+    pub fn see<'c>(&mut self, containers: impl Iterator<Item = &'c Container>, now: Instant) {
+        let running = containers.filter(|it| it.is_ours && it.state == State::Running);
+        let asked: BTreeMap<&str, (&Container, &HealthSpec)> =
+            running.filter_map(|it| Some((it.id.as_str(), (it, it.check.as_ref()?)))).collect();
         self.0.retain(|id, _| asked.contains_key(id.as_str()));
         for (id, (it, spec)) in asked {
-            let round = self.0.entry(id.to_owned()).or_insert_with(|| Round::new(spec, it, now));
+            let round = self.0.entry(id.to_owned());
+            let round = round.or_insert_with(|| Round::new(spec.clone(), it, now));
             if round.process != it.process {
-                *round = Round::new(round.spec.clone(), it, now);
+                *round = Round::new(spec.clone(), it, now);
             }
             round.known = it.health;
         }

@@ -15,13 +15,14 @@ use fluke_model::directory::{NameKey, Names, Subnet};
 use fluke_model::id::{InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact, SectionReport};
 use fluke_model::policy::{Policy, Trigger};
-use fluke_model::service::{ContainerSpec, HealthSpec, Phase, Replica, SnapshotService};
+use fluke_model::service::{ContainerSpec, Health, HealthSpec, Phase, Replica, SnapshotService};
 use fluke_model::verdict::{Outcome, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
 use crate::executor::Allow;
 use crate::services::inbox::Settle;
+use crate::services::podman::Listed;
 use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
 use stage::{RUNS, Stage, few, ip, service, spec, tell};
@@ -41,7 +42,7 @@ fn with_health(command: &str) -> ContainerSpec {
 const WELL: &str = "mkdir -p /tmp; touch /tmp/well; trap 'exit 0' TERM; sleep 1000 & wait";
 
 /// One that looks at nothing by itself, and says nothing to anybody.
-fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
+pub(super) fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
     let (out, _said) = tokio::sync::mpsc::channel(1);
     let socket = dir.join("podman.sock");
     let podman = Podman::at(&socket).expect("a client");

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fluke_model::volume::Volume;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::services::podman::{Events, Podman, PodmanError};
+use crate::services::observe::are_ours;
+use crate::services::podman::{Event, Events, Podman, PodmanError};
 
 /// Between tries: the first wait, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -23,11 +25,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to listen, and where that fails tries again.
-    pub fn begin(podman: Podman) -> Self {
+    /// Begins to listen, and where that fails tries again. What happens to containers that are not
+    /// ours is passed on where the host is `exclusive` to ours.
+    pub fn begin(podman: Podman, exclusive: bool) -> Self {
         // One that waits to be read stands for all that happened since.
         let (told, seen) = mpsc::channel(1);
-        Self { seen, task: tokio::spawn(listen(podman, told)) }
+        Self { seen, task: tokio::spawn(listen(podman, exclusive, told)) }
     }
 
     /// Waits until something happened, or may have. Cancel-safe.
@@ -44,11 +47,11 @@ impl Drop for Watch {
     }
 }
 
-async fn listen(podman: Podman, told: mpsc::Sender<()>) {
+async fn listen(podman: Podman, exclusive: bool, told: mpsc::Sender<()>) {
     let mut wait = FIRST_WAIT;
     loop {
         let began = Instant::now();
-        let end = follow(&podman, &told).await;
+        let end = follow(&podman, exclusive, &told).await;
         if began.elapsed() > GOOD {
             wait = FIRST_WAIT;
         }
@@ -61,33 +64,48 @@ async fn listen(podman: Podman, told: mpsc::Sender<()>) {
     }
 }
 
-async fn follow(podman: &Podman, told: &mpsc::Sender<()>) -> Result<(), PodmanError> {
+async fn follow(
+    podman: &Podman,
+    exclusive: bool,
+    told: &mpsc::Sender<()>,
+) -> Result<(), PodmanError> {
     let mut events = podman.events().await?;
     // What happened before nobody heard.
     let _ = told.try_send(());
-    let end = pass_on(&mut events, told).await;
+    let end = pass_on(&mut events, exclusive, told).await;
     // Podman may be gone: whoever looks finds out.
     let _ = told.try_send(());
     end
 }
 
-async fn pass_on(events: &mut Events, told: &mpsc::Sender<()>) -> Result<(), PodmanError> {
+async fn pass_on(
+    events: &mut Events,
+    exclusive: bool,
+    told: &mpsc::Sender<()>,
+) -> Result<(), PodmanError> {
     while let Some(event) = events.next().await? {
-        if is_worth_a_look(&event.kind, &event.action) {
+        if is_worth_a_look(&event, exclusive) {
             let _ = told.try_send(());
         }
     }
     Ok(())
 }
 
-/// Whether it may change what a container is, or which volumes there are. What health checks cause is
-/// known from their answers.
-fn is_worth_a_look(kind: &str, action: &str) -> bool {
-    match kind {
-        "volume" => matches!(action, "create" | "remove" | "prune"),
+/// Whether it may change what a container of ours is, or which volumes there are. What health checks
+/// cause is known from their answers; what others do, who may do much, from the next look.
+fn is_worth_a_look(event: &Event, exclusive: bool) -> bool {
+    let Event { kind, action, actor } = event;
+    let attributes = actor.attributes.as_ref();
+    match kind.as_str() {
+        "volume" => {
+            let name = attributes.and_then(|attributes| attributes.get("name"));
+            let concerns_us = name.is_none_or(|name| Volume::called(name).is_some());
+            concerns_us && matches!(action.as_str(), "create" | "remove" | "prune")
+        }
         _ => {
             let is_question = action.starts_with("exec") || action.starts_with("health_status");
-            !is_question && action != "attach"
+            let concerns_us = exclusive || attributes.is_some_and(are_ours);
+            concerns_us && !is_question && action != "attach"
         }
     }
 }
@@ -100,6 +118,13 @@ pub fn is_there(socket: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::podman::Actor;
+
+    fn event(kind: &str, action: &str, attribute: (&str, &str)) -> Event {
+        let attributes = [attribute].map(|(key, value)| (key.into(), value.into()));
+        let attributes = Some(attributes.into());
+        Event { kind: kind.into(), action: action.into(), actor: Actor { attributes } }
+    }
 
     #[test]
     fn what_health_checks_cause_is_not_worth_a_look() {
@@ -115,7 +140,20 @@ mod tests {
             ("volume", "remove", true),
             ("volume", "mount", false),
         ] {
-            assert_eq!(is_worth_a_look(kind, action), worth, "{kind} {action}");
+            let attribute = match kind {
+                "volume" => ("name", "fluke.db.data.2"),
+                _ => ("fluke.service.name", "web"),
+            };
+            let event = event(kind, action, attribute);
+            assert_eq!(is_worth_a_look(&event, false), worth, "{kind} {action}");
         }
+    }
+
+    #[test]
+    fn what_happens_to_others_is_worth_a_look_where_there_should_be_none() {
+        let theirs = event("container", "start", ("ci.job", "7"));
+        assert!(!is_worth_a_look(&theirs, false) && is_worth_a_look(&theirs, true));
+        let theirs = event("volume", "create", ("name", "cache"));
+        assert!(!is_worth_a_look(&theirs, false) && !is_worth_a_look(&theirs, true));
     }
 }

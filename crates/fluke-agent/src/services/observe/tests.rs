@@ -111,6 +111,43 @@ fn what_a_spec_leaves_to_its_image_is_the_images() {
     assert_eq!(seen_with(listed(), details(), &wanted, &env()).tampered, None);
 }
 
+/// What is known of one that nobody wants any more.
+fn retiring(healthcheck: Value, interval: Option<&str>) -> Container {
+    let (mut listed, mut details) = (listed(), details());
+    details["Config"]["Healthcheck"] = healthcheck;
+    if let Some(interval) = interval {
+        listed["Labels"]["fluke.health.interval_ms"] = json!(interval);
+    }
+    let listed = serde_json::from_value(listed).expect("as Podman says it");
+    let details = serde_json::from_value(details).expect("as Podman says it");
+    let now = Now { instant: Instant::now(), unix: 1_794_771_455 };
+    container(&listed, Some(&details), None, "fluke", now)
+}
+
+#[test]
+fn one_that_is_not_wanted_any_more_says_itself_how_it_is_asked() {
+    let ours = json!({
+        "Test": ["CMD-SHELL", "true"], "Timeout": 1_000_000_000, "Retries": 3,
+        "StartPeriod": 2_000_000_000,
+    });
+    let asked = |interval_ms| HealthSpec {
+        command: "true".into(),
+        interval_ms,
+        timeout_ms: 1000,
+        retries: 3,
+        start_period_ms: 2000,
+    };
+    assert_eq!(retiring(ours.clone(), Some("500")).check, Some(asked(500)));
+    assert_eq!(retiring(ours.clone(), Some("x")).check, Some(asked(10_000)));
+    let it = retiring(ours, None);
+    assert_eq!((it.check, it.health), (Some(asked(10_000)), Health::Healthy));
+    let its_image_s = json!({ "Test": ["CMD-SHELL", "true"], "Interval": 30_000_000_000_u64 });
+    for other in [its_image_s, json!({ "Test": ["NONE"] }), json!(null)] {
+        let it = retiring(other, None);
+        assert_eq!((it.check, it.health), (None, Health::None));
+    }
+}
+
 #[test]
 fn what_was_made_with_another_value_of_this_host_is_of_something_earlier() {
     let mut wanted = deployment();

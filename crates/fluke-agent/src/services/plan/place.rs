@@ -8,7 +8,8 @@ use fluke_model::service::{DeploymentId, Health, Replica};
 
 use super::report::{Said, report};
 use super::words::{
-    EARLIER_ONE_RUNS, changing, complaining, goes, in_words, is_for_health, restless, unwell,
+    EARLIER_ONE_RUNS, changing, complaining, for_somebody, goes, in_words, is_for_health, restless,
+    unwell,
 };
 use super::{
     Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Replaces, Situation,
@@ -189,7 +190,7 @@ impl<'a> Place<'a> {
     ) -> Option<String> {
         match self.readiness(wanted, situation, plan) {
             Readiness::Waits(note) => {
-                self.fall_back(changes);
+                self.fall_back(situation, plan, changes);
                 return Some(note);
             }
             Readiness::Ready => {}
@@ -224,9 +225,11 @@ impl<'a> Place<'a> {
         if !may_change(wanted, situation) {
             return Readiness::Ready;
         }
-        if let Some(setback) = situation.setbacks.get(&wanted.id)
-            && setback.until > situation.now
-        {
+        let setback = situation.setbacks.get(&wanted.id);
+        if let Some(setback) = setback.filter(|it| it.is_final && self.can_go_back(situation)) {
+            return Readiness::Waits(for_somebody(setback, &wanted.service));
+        }
+        if let Some(setback) = setback.filter(|it| it.until > situation.now) {
             plan.look_by(setback.until);
             return Readiness::Waits(setback.why.clone());
         }
@@ -248,14 +251,26 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Whether something serves, or will, that would have to be stopped for another try.
+    fn can_go_back(&self, situation: &Situation<'_>) -> bool {
+        let all = self.predecessors.iter().copied();
+        let (up, down): (Vec<_>, Vec<_>) = all.partition(|it: &&Container| it.is_up());
+        match up.is_empty() {
+            true => down.iter().any(|it| is_standing(it) && pause(it, situation).is_none()),
+            false => up.iter().any(|it| it.health != Health::Unhealthy),
+        }
+    }
+
     /// Somebody stopped the predecessor for a successor that cannot be made: it serves meanwhile.
-    fn fall_back(&self, changes: &mut Vec<Change>) {
-        let is_standing = |it: &&&Container| matches!(it.state, State::Exited | State::Created);
-        let is_running = |it: &&Container| it.state == State::Running;
-        if self.predecessors.iter().any(is_running) {
+    fn fall_back(&self, situation: &Situation<'_>, plan: &mut Plan, changes: &mut Vec<Change>) {
+        if self.predecessors.iter().any(|it| it.is_up()) {
             return;
         }
-        changes.extend(self.predecessors.iter().find(is_standing).map(|it| start(it)));
+        let Some(standing) = self.predecessors.iter().find(|it| is_standing(it)) else { return };
+        match pause(standing, situation) {
+            Some(until) => plan.look_by(until),
+            None => changes.push(start(standing)),
+        }
     }
 
     fn start(
@@ -385,6 +400,17 @@ fn time_to_be_well(wanted: &Deployment) -> Option<Duration> {
     let rounds = u64::from(health.retries).saturating_add(1);
     let rounds = rounds.saturating_mul(health.interval_ms.saturating_add(health.timeout_ms));
     Some(Duration::from_millis(health.start_period_ms.saturating_add(rounds)))
+}
+
+/// Whether it can be started.
+fn is_standing(container: &Container) -> bool {
+    matches!(container.state, State::Created | State::Exited)
+}
+
+/// Until when one that does not stay up is left alone.
+fn pause(container: &Container, situation: &Situation<'_>) -> Option<Instant> {
+    let setback = situation.setbacks.get(&container.origin.deployment?)?;
+    Some(setback.until).filter(|until| *until > situation.now)
 }
 
 /// Whether nothing has led to it for long enough.

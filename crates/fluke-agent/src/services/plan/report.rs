@@ -65,7 +65,8 @@ fn phase(
     serves: bool,
     situation: &Situation<'_>,
 ) -> Phase {
-    let has_failed = situation.setbacks.get(&wanted.id).is_some_and(|it| it.until > situation.now);
+    let setback = situation.setbacks.get(&wanted.id);
+    let has_failed = setback.is_some_and(|it| it.is_final || it.until > situation.now);
     match container.map(|container| container.state) {
         Some(State::Running) if serves => Phase::Running,
         Some(State::Running) if container.is_some_and(|it| it.health == Health::Unhealthy) => {

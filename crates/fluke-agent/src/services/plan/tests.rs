@@ -18,7 +18,7 @@ use crate::services::fixture::{container, deployment, service, spec};
 const DRAIN: Duration = Duration::from_secs(5);
 
 fn setback(why: &str, until: Instant) -> Setback {
-    Setback { why: why.into(), until, is_restless: false }
+    Setback { why: why.into(), until, is_restless: false, is_final: false }
 }
 
 /// One host in the mind of a test.

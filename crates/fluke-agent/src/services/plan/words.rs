@@ -1,5 +1,6 @@
 //! What is said of containers that are not as they should be.
 
+use fluke_model::id::ServiceName;
 use fluke_model::service::Health;
 
 use super::{Change, Container, Ending, Exit, Replaces, Setback, Why};
@@ -29,6 +30,15 @@ pub(super) fn changing(container: &Container) -> String {
         Some(Ending::Goes(why)) => format!("{why}; it is being stopped, to be removed"),
         None => "somebody is changing it".into(),
     }
+}
+
+/// Why one is not tried again before somebody says so.
+pub(super) fn for_somebody(setback: &Setback, service: &ServiceName) -> String {
+    format!(
+        "{}; the old version serves, and would have to be stopped for another try: this one is tried \
+         with its next change, or by `fluke reconcile service {service}`",
+        setback.why
+    )
 }
 
 /// Why one is left alone for a while; with how it ended, if that is why.

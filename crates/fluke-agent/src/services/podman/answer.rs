@@ -165,6 +165,18 @@ pub struct Healthcheck {
     /// What is run in it.
     #[serde(default)]
     pub test: Vec<String>,
+    /// How often Podman does so by itself, in nanoseconds; 0: never.
+    #[serde(default)]
+    pub interval: u64,
+    /// In nanoseconds.
+    #[serde(default)]
+    pub timeout: u64,
+    /// How many failures in a row count.
+    #[serde(default)]
+    pub retries: u32,
+    /// For how long failures do not count, in nanoseconds.
+    #[serde(default)]
+    pub start_period: u64,
 }
 
 /// What a container may use.

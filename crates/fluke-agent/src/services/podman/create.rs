@@ -18,6 +18,8 @@ pub const SERVICE_ID: &str = "fluke.service.id";
 pub const SERVICE_NAME: &str = "fluke.service.name";
 /// Which of the service's replicas; absent for a host's own one.
 pub const REPLICA: &str = "fluke.replica";
+/// How often it is asked how it feels, in milliseconds; absent where it is not.
+pub const HEALTH_INTERVAL: &str = "fluke.health.interval_ms";
 /// Which of the service's volumes.
 pub const VOLUME: &str = "fluke.volume";
 
@@ -42,8 +44,7 @@ pub struct Made {
     dns_server: Vec<Ipv4Addr>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     volumes: Vec<NamedVolume>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    healthconfig: Option<HealthConfig>,
+    healthconfig: HealthConfig,
     resource_limits: ResourceLimits,
     r_limits: Vec<Limit>,
     restart_policy: &'static str,
@@ -89,7 +90,7 @@ struct NamedVolume {
 
 /// Times in nanoseconds. An interval of 0: Podman asks only when it is told to, so that no timer
 /// starts a process.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct HealthConfig {
     test: Vec<String>,
@@ -178,14 +179,6 @@ pub fn create_body(
         name: volume(deployment, name).to_string(),
         dest: path.clone(),
     });
-    let health = spec.health.as_ref().map(|health| HealthConfig {
-        test: health_test(health),
-        interval: 0,
-        timeout: health.timeout_ms.saturating_mul(1_000_000),
-        retries: health.retries,
-        // Failures do not count before the first question that the manifest asks for.
-        start_period: health.start_period_ms.max(health.interval_ms).saturating_mul(1_000_000),
-    });
     let quota = |millis: u32| i64::from(millis) * (CPU_PERIOD as i64) / 1000;
     Made {
         name: container_name(deployment),
@@ -200,7 +193,7 @@ pub fn create_body(
         )]),
         dns_server: vec![spot.gateway],
         volumes: volumes.collect(),
-        healthconfig: health,
+        healthconfig: health_config(spec.health.as_ref()),
         resource_limits: ResourceLimits {
             memory: spec.resources.memory.map(|limit| Memory { limit, swap: limit }),
             cpu: spec
@@ -218,6 +211,21 @@ pub fn create_body(
     }
 }
 
+fn health_config(health: Option<&HealthSpec>) -> HealthConfig {
+    let Some(health) = health else {
+        // Where nothing is said, Podman asks what the image asks for, by a timer.
+        return HealthConfig { test: vec!["NONE".into()], ..HealthConfig::default() };
+    };
+    HealthConfig {
+        test: health_test(health),
+        interval: 0,
+        timeout: health.timeout_ms.saturating_mul(1_000_000),
+        retries: health.retries,
+        // Failures do not count before the first question that the manifest asks for.
+        start_period: health.start_period_ms.max(health.interval_ms).saturating_mul(1_000_000),
+    }
+}
+
 /// What is run in a container to ask it how it feels.
 pub fn health_test(health: &HealthSpec) -> Vec<String> {
     vec!["CMD-SHELL".into(), health.command.clone()]
@@ -227,6 +235,8 @@ fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
     let mut labels = place_labels(&deployment.service, deployment.replica);
     labels.insert(DEPLOYMENT, deployment.id.to_string());
     labels.insert(SERVICE_ID, deployment.service.to_string());
+    let interval = deployment.spec.health.as_ref().map(|health| health.interval_ms.to_string());
+    labels.extend(interval.map(|interval| (HEALTH_INTERVAL, interval)));
     labels
 }
 

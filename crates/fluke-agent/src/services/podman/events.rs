@@ -1,5 +1,7 @@
 //! What happens to containers and volumes, as it happens.
 
+use std::collections::BTreeMap;
+
 use reqwest::Response;
 use serde::Deserialize;
 
@@ -15,6 +17,17 @@ pub struct Event {
     /// `start`, `died`, `health_status`, `remove`, …
     #[serde(rename = "Action")]
     pub action: String,
+    /// Which one.
+    #[serde(default, rename = "Actor")]
+    pub actor: Actor,
+}
+
+/// Whom something happened to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Actor {
+    /// Its `name`, and the labels of a container.
+    #[serde(default, rename = "Attributes")]
+    pub attributes: Option<BTreeMap<String, String>>,
 }
 
 /// Events, until Podman ends.

@@ -50,6 +50,7 @@ fn a_container_is_asked_for_in_podman_s_words() {
                 "fluke.service.id": "shop",
                 "fluke.service.name": "shop",
                 "fluke.replica": "2",
+                "fluke.health.interval_ms": "10000",
             },
             "command": ["serve"],
             "env": { "LOG": "info" },
@@ -77,6 +78,18 @@ fn a_container_is_asked_for_in_podman_s_words() {
             "log_configuration": { "size": 16_777_216 },
         })
     );
+}
+
+#[test]
+fn without_a_health_block_nobody_asks_not_even_what_the_image_would() {
+    let spot =
+        Spot { network: "fluke", address: [10, 200, 7, 5].into(), gateway: [10, 200, 7, 1].into() };
+    let deployment = fixture::deployment("shop", fixture::spec("shop:1"));
+    let body = create_body(&deployment, BTreeMap::new(), spot, Vec::new());
+    let body = serde_json::to_value(&body).expect("plain data");
+    assert_eq!(body["healthconfig"]["Test"], json!(["NONE"]));
+    assert_eq!(body["healthconfig"]["Interval"], 0);
+    assert!(body["labels"].get("fluke.health.interval_ms").is_none());
 }
 
 #[test]

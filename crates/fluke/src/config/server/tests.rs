@@ -316,6 +316,10 @@ fn an_agents_mistakes_are_told_too() {
             "5:10: `socket`: it is not an absolute path; let it begin with `/`",
         ),
         (
+            "server_url = \"grpcs://x\"\ntoken = \"t\"\ncontainers {\npull_timeout = \"1ms\"\n}",
+            "5:16: `pull_timeout`: it must be at least \"1s\"",
+        ),
+        (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nproxy {\nacme {\nemail = \"ops\"\n}\n}",
             "6:9: `email`: it is not an address for mail; write it like \"ops@example.com\"",
         ),
@@ -375,6 +379,7 @@ agent {
     exclusive = true
     socket    = "/run/other.sock"
     keep_images = "36h"
+    pull_timeout = "2h"
   }
   proxy {
     program = "/opt/traefik"
@@ -400,6 +405,7 @@ agent {
     let socket = PathBuf::from("/run/other.sock");
     assert_eq!((agent.containers.exclusive, agent.containers.socket), (true, socket));
     assert_eq!(agent.containers.keep_images, Duration::from_secs(36 * 3600));
+    assert_eq!(agent.containers.pull_timeout, Duration::from_secs(2 * 3600));
     let proxy = agent.proxy.expect("it is one");
     assert_eq!(proxy.program, Some("/opt/traefik".into()));
     let acme = proxy.acme.expect("somebody gives certificates");

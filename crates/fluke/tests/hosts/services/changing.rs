@@ -2,8 +2,26 @@
 
 use fluke_model::verdict::Outcome;
 
-use super::support::{address, answer, containers, has_image, running, runs_one, service};
-use crate::hosts::support::bed;
+use super::support::{
+    address, answer, containers, described, has_image, is_asked_for, resolved, running, runs_one,
+    service,
+};
+use crate::hosts::support::{Bed, bed};
+
+fn health(command: &str) -> String {
+    format!(
+        "health {{\n    command = \"{command}\"\n    interval = \"1s\"\n    timeout = \"2s\"\n    \
+         retries = 2\n    start_period = \"1s\"\n  }}"
+    )
+}
+
+/// Whether it is on record that `web` could not be put right.
+fn has_failed(bed: &Bed) -> bool {
+    bed.events("app-1").iter().any(|event| {
+        event.service.as_ref().is_some_and(|name| name.as_str() == "web")
+            && event.outcome == Some(Outcome::Failure)
+    })
+}
 
 #[test]
 fn an_image_that_does_not_become_well_leaves_the_old_one_serving() {
@@ -11,21 +29,10 @@ fn an_image_that_does_not_become_well_leaves_the_old_one_serving() {
     let host = bed.host("app-1").joins("role=app");
     has_image(&host, "1");
     has_image(&host, "2");
-    let health = |command: &str| {
-        format!(
-            "health {{\n    command = \"{command}\"\n    interval = \"1s\"\n    timeout = \"2s\"\n    \
-             retries = 2\n    start_period = \"1s\"\n  }}"
-        )
-    };
     bed.commit("web.fluke.hcl", &service("web", "1", &health("wget -qO- localhost:3000")));
     let old = runs_one(&bed, &host, "web");
     bed.commit("web.fluke.hcl", &service("web", "2", &health("false")));
-    bed.until("the new one was tried", |bed| {
-        bed.events("app-1").iter().any(|event| {
-            event.service.as_ref().is_some_and(|name| name.as_str() == "web")
-                && event.outcome == Some(Outcome::Failure)
-        })
-    });
+    bed.until("the new one was tried", has_failed);
     bed.until("the old one is alone again, and never stopped", |_| {
         running(&host, "web") == [old.clone()] && containers(&host, "web") == [old.clone()]
     });
@@ -34,6 +41,49 @@ fn an_image_that_does_not_become_well_leaves_the_old_one_serving() {
         let now = running(&host, "web");
         now.len() == 1
             && now[0] != old
+            && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
+    });
+}
+
+#[test]
+fn an_old_one_with_a_volume_is_led_to_again_when_its_successor_was_no_good() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    has_image(&host, "2");
+    let web = |tag: &str, command: &str| {
+        let volume = "volume \"data\" {\n    path = \"/data\"\n  }";
+        service("web", tag, &format!("{volume}\n  {}", health(command)))
+    };
+    bed.commit("web.fluke.hcl", &web("1", "wget -qO- localhost:3000"));
+    let old = runs_one(&bed, &host, "web");
+    let at = [address(&host, &old)];
+    bed.until("it is led to", |_| resolved(&host, &old, "web.internal") == at);
+    bed.commit("web.fluke.hcl", &web("2", "false"));
+    bed.until("the new one was tried", has_failed);
+    bed.until("the old one is alone again, and led to", |_| {
+        running(&host, "web") == [old.clone()]
+            && containers(&host, "web") == [old.clone()]
+            && resolved(&host, &old, "web.internal") == at
+    });
+    assert_eq!(answer(&host, &format!("http://{}:3000", at[0])), "1");
+
+    // It is not taken away again before somebody says so, whatever else is committed.
+    bed.until("it is said who has to", |bed| {
+        described(bed).contains("or by `fluke reconcile service web`")
+    });
+    let process = "podman ps --format '{{.Pid}}' --filter label=fluke.service.name=web";
+    let life = host.run(process);
+    bed.commit("other.fluke.hcl", &service("other", "1", ""));
+    runs_one(&bed, &host, "other");
+    assert_eq!(host.run(process), life);
+    is_asked_for(&bed);
+    bed.until("it was stopped for another try", |_| host.run(process) != life);
+    bed.commit("web.fluke.hcl", &web("2", "wget -qO- localhost:3000"));
+    bed.until("a good one replaces it", |_| {
+        let now = running(&host, "web");
+        now.len() == 1
+            && containers(&host, "web") == now
             && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
     });
 }

@@ -4,6 +4,7 @@ use fluke_model::service::ContainerSpec;
 
 use super::*;
 use crate::services::fixture;
+use crate::services::plan::Deployment;
 
 fn deployment() -> Deployment {
     let health = HealthSpec {
@@ -29,7 +30,7 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
     let mut now = start;
     let mut asked = Vec::new();
     loop {
-        rounds.see(&[container(health, start)], &[deployment()], now);
+        rounds.see([container(health, start)].iter(), now);
         for question in rounds.due(now) {
             asked.push((now - start).as_millis() as u64);
             rounds.answered(&question.container, Answer::Unwell(None), nothing, now);
@@ -73,7 +74,7 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
         (Health::Unhealthy, true, true),
     ] {
         let mut rounds = Rounds::default();
-        rounds.see(&[container(known, now)], &[deployment()], now);
+        rounds.see([container(known, now)].iter(), now);
         assert_eq!(rounds.due(now).len(), 1);
         assert_eq!(rounds.due(now), [], "one question at a time");
         assert_eq!(rounds.answered("c", answer(well), nothing, now), worth, "{known:?} {well}");
@@ -84,7 +85,7 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
 fn who_does_not_answer_is_not_well_and_is_asked_less() {
     let now = Instant::now();
     let mut rounds = Rounds::default();
-    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    rounds.see([container(Health::Healthy, now)].iter(), now);
     rounds.due(now);
     assert!(!rounds.answered("c", Answer::Silence, nothing, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
@@ -101,7 +102,7 @@ fn what_was_last_complained_of_is_known_until_it_is_well() {
     const NO: &str = "its health command ended with exit code 1: no";
     let now = Instant::now();
     let mut rounds = Rounds::default();
-    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    rounds.see([container(Health::Healthy, now)].iter(), now);
     for (answer, complaint) in [
         (Answer::Unwell(Some(Finding { exit_code: 1, output: "no".into() })), Some(NO)),
         (Answer::NotHeard, Some(NO)),
@@ -117,21 +118,21 @@ fn what_was_last_complained_of_is_known_until_it_is_well() {
 fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     let start = Instant::now();
     let mut rounds = Rounds::default();
-    rounds.see(&[container(Health::Healthy, start)], &[deployment()], start);
+    rounds.see([container(Health::Healthy, start)].iter(), start);
     rounds.due(start);
     rounds.answered("c", Answer::Well, nothing, start);
     let later = start + Duration::from_secs(5);
     let again = Container { process: Some(2), ..container(Health::Starting, later) };
-    rounds.see(&[again], &[deployment()], later);
+    rounds.see([again].iter(), later);
     assert_eq!(rounds.next(), Some(later));
-    rounds.see(&[], &[deployment()], later);
+    rounds.see([].iter(), later);
     assert_eq!(rounds.next(), None);
 }
 
 #[test]
 fn a_complaint_is_told_without_what_the_host_gave_and_without_what_moves_a_cursor() {
     let (mut rounds, now) = (Rounds::default(), Instant::now());
-    rounds.see(&[container(Health::Healthy, now)], &[deployment()], now);
+    rounds.see([container(Health::Healthy, now)].iter(), now);
     let secrets = Secrets::new([&b"hunter2"[..]]);
     let mut told = |output: &str, secrets: Option<&Secrets>| {
         let finding = Finding { exit_code: 7, output: output.into() };

@@ -44,6 +44,24 @@ fn an_image_is_the_one_that_is_wanted_however_its_name_is_written() {
     });
 }
 
+#[test]
+fn what_an_image_asks_its_containers_is_not_asked_where_the_manifest_asks_nothing() {
+    tell(async |stage| {
+        stage.has_image_with_a_check("localhost/checked:1", "false");
+        let checked = ContainerSpec { image: "localhost/checked:1".into(), ..spec(RUNS) };
+        let old = stage.wants([service("web", checked)])[0];
+        assert_eq!(stage.until_serves(old).await.health, Health::None);
+        let container = stage.containers().await.remove(0);
+        assert_eq!(container.status, "", "Podman does not ask either");
+        let details = stage.podman.inspect(&container.id).await.expect("it is there");
+        assert_eq!(details.config.healthcheck.expect("it is said").test, ["NONE"]);
+        let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..spec(RUNS) };
+        let new = stage.wants([service("web", bad)])[0];
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        assert!(stage.report(old).is_some_and(|report| report.serves));
+    });
+}
+
 #[tokio::test]
 async fn images_that_were_fetched_are_watched_over_only_where_they_may_go() {
     let dir = tempfile::tempdir().expect("a directory");

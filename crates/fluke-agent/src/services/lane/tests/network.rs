@@ -21,6 +21,26 @@ fn a_bridge_or_a_network_that_somebody_removed_is_put_back() {
     });
 }
 
+#[tokio::test]
+async fn addresses_that_podman_would_not_give_are_tried_again_elsewhere_or_after_a_commit() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let subnet = lane.subnet();
+    let since = fluke_model::time::Timestamp(1);
+    lane.unusable.insert(7);
+    lane.take_subnet(Claim { subnet, since });
+    assert_eq!(lane.unusable, BTreeSet::from([7]), "it is the same subnet");
+    let subnet = Subnet::new(subnet.number() % 1000 + 1).expect("in range");
+    lane.take_subnet(Claim { subnet, since });
+    assert_eq!(lane.unusable, BTreeSet::new());
+    lane.unusable.insert(7);
+    let snapshot = Arc::new(fluke_model::snapshot::Snapshot::default());
+    let commit = fluke_model::id::CommitId::new("c1");
+    lane.inbox.hold(Arc::new(crate::state::Held { commit, snapshot }));
+    lane.hear();
+    assert_eq!(lane.unusable, BTreeSet::new());
+}
+
 /// Podman 5 says no where it cannot tidy up after what it did.
 #[test]
 fn containers_end_and_go_also_when_their_network_went_before_them() {

@@ -35,6 +35,90 @@ fn a_successor_that_does_not_become_well_goes_and_the_old_one_stays() {
 }
 
 #[test]
+fn an_old_one_that_died_while_its_successor_cannot_be_had_serves_again_once_it_is_well() {
+    tell(async |stage| {
+        let old = stage.wants([service("web", with_health(WELL))])[0];
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
+        let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..with_health(WELL) };
+        let new = stage.wants([service("web", bad)])[0];
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        stage.kill(&before);
+        stage.until_report(old, |report| !report.serves).await;
+        let report = stage.until_serves(old).await;
+        assert_eq!((report.phase, report.health), (Phase::Retiring, Health::Healthy));
+        let after = stage.containers().await.remove(0);
+        assert_eq!(before.id, after.id, "it is the same container");
+    });
+}
+
+#[test]
+fn an_old_one_that_is_not_well_any_more_is_not_led_to() {
+    tell(async |stage| {
+        let mut well = with_health(WELL);
+        let health = well.health.as_mut().expect("it has one");
+        (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
+        let old = stage.wants([service("web", well.clone())])[0];
+        let container = stage.until_serves(old).await.container.expect("it has one");
+        let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..well };
+        let new = stage.wants([service("web", bad)])[0];
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        stage.cli(&["exec", &container, "busybox", "rm", "/tmp/well"]);
+        stage.until_report(old, |report| !report.serves).await;
+        stage.cli(&["exec", &container, "touch", "/tmp/well"]);
+        stage.until_serves(old).await;
+    });
+}
+
+#[test]
+fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
+    tell(async |stage| {
+        let with_volume = |mut spec: ContainerSpec| {
+            spec.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
+            spec
+        };
+        let old = stage.wants([service("db", with_volume(with_health(WELL)))])[0];
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
+        let mut ill = with_volume(with_health(RUNS));
+        let health = ill.health.as_mut().expect("it has one");
+        (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
+        let ill = service("db", ill);
+        let new = stage.wants([ill.clone()])[0];
+        stage.until_report(old, |report| !report.serves).await;
+        stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        let report = stage.until_serves(old).await;
+        assert_eq!(report.health, Health::Healthy);
+        let is_old = |it: &&Listed| it.id == before.id && it.state == "running";
+        assert_eq!(stage.containers().await.iter().filter(is_old).count(), 1);
+
+        // What serves is stopped for another try when somebody asks, and for nobody else's change.
+        let waits = |report: &DeploymentReport| {
+            let note = report.note.as_deref();
+            note.is_some_and(|note| note.ends_with("or by `fluke reconcile service db`"))
+        };
+        stage.until_report(new, waits).await;
+        let tries = |stage: &Stage| stage.endings("container.db").len();
+        let tried = tries(stage);
+        let other = stage.wants([ill, service("web", spec(RUNS))])[1];
+        stage.until_serves(other).await;
+        assert_eq!(tries(stage), tried);
+        stage.crash();
+        stage.start();
+        stage.until_report(new, waits).await;
+        stage.until_serves(other).await;
+        assert_eq!(tries(stage), tried, "an agent remembers");
+        let instruction = InstructionId { session: stage.session(), number: 7 };
+        let trigger = Trigger::Manual { by: "ann".into() };
+        let service = Some(fixture::service("db"));
+        stage.lane().inbox.settle(Settle { instruction, service, trigger });
+        stage.until(|stage| stage.problem_of(instruction).is_some()).await;
+        assert!(tries(stage) > tried);
+        stage.until_serves(old).await;
+    });
+}
+
+#[test]
 fn a_successor_serves_before_its_predecessor_goes() {
     tell(async |stage| {
         let old = stage.wants([service("web", spec(RUNS))])[0];

@@ -205,6 +205,18 @@ impl Stage {
         self.cli(&["import", "--quiet", tar.to_str().expect("UTF-8"), "localhost/box:1"]);
     }
 
+    /// The same with a health check of its own.
+    pub fn has_image_with_a_check(&self, name: &str, command: &str) {
+        let recipe = self.path("image/Dockerfile");
+        let lines = format!("FROM localhost/box:1\nHEALTHCHECK CMD {command}\n");
+        std::fs::write(&recipe, lines).expect("room");
+        let (recipe, folder) = (recipe.to_str().expect("UTF-8"), self.path("image"));
+        // Images of the other format have none.
+        let build = ["build", "--quiet", "--format", "docker", "--pull=never", "--tag", name];
+        let of = ["--file", recipe, folder.to_str().expect("UTF-8")];
+        self.cli(&[&build[..], &of[..]].concat());
+    }
+
     pub fn podman_begins(&mut self) {
         let socket = self.path("podman.sock");
         let _ = std::fs::remove_file(&socket);

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
+use crate::services::lane::rounds::Rounds;
 use crate::services::setback::Setbacks;
 
 /// Something that happens to a host.
@@ -59,16 +60,24 @@ struct World {
     setbacks: Setbacks<DeploymentId>,
     ill: BTreeSet<String>,
     made: usize,
+    /// What the server has said to be released, as long as it thinks so.
+    told: BTreeSet<DeploymentId>,
+    /// When each was last led to.
+    served: BTreeMap<DeploymentId, Instant>,
 }
 
-/// `a` has no health check, `b` has one, `c` has a volume.
+/// `a` has no health check, `b` has one, `c` has a volume as well.
 fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     type Make = fn(&str) -> ContainerSpec;
-    let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_volume)];
+    let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_both)];
     let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
         version.map(|version| deployment(name, make(&format!("image:{version}"))))
     });
     each.collect()
+}
+
+fn with_both(image: &str) -> ContainerSpec {
+    ContainerSpec { volumes: with_volume(image).volumes, ..with_health(image) }
 }
 
 impl World {
@@ -77,15 +86,22 @@ impl World {
         for version in 0..4 {
             host.images.insert(format!("image:{version}"), Image::Present);
         }
-        Self { host, setbacks: Setbacks::default(), ill: BTreeSet::new(), made: 0 }
+        Self {
+            host,
+            setbacks: Setbacks::default(),
+            ill: BTreeSet::new(),
+            made: 0,
+            told: BTreeSet::new(),
+            served: BTreeMap::new(),
+        }
     }
 
     fn happens(&mut self, night: Night) {
         match night {
             Night::Commit(versions) => {
                 self.host.wanted = wanted(versions);
-                // A new snapshot is tried at once.
-                self.setbacks.forget_all();
+                // A new snapshot is tried at once, but for what only a change of it does.
+                self.setbacks.forgive();
             }
             Night::Dies(which) => self.change_one(which, |it| it.state = State::Exited),
             Night::Vanishes(which) => {
@@ -131,8 +147,21 @@ impl World {
     }
 
     fn next(&mut self) -> Option<Change> {
+        self.looks().changes.into_iter().next()
+    }
+
+    /// What the agent finds, which the server is told.
+    fn looks(&mut self) -> Plan {
         self.host.setbacks.clone_from(self.setbacks.marks());
-        self.host.plan().changes.into_iter().next()
+        let plan = self.host.plan();
+        let Host { wanted, released, .. } = &mut self.host;
+        let is_wanted = |id: &DeploymentId| wanted.iter().any(|wanted| wanted.id == *id);
+        released.retain(|id, _| !is_wanted(id) && !plan.leads_again_to(*id));
+        let over = self.is_over(&plan);
+        self.told.retain(|id| over.contains(id));
+        let serving = plan.reports.iter().filter(|it| it.serves).map(|it| it.id);
+        self.served.extend(serving.map(|id| (id, self.host.now)));
+        plan
     }
 
     fn applies(&mut self, change: Change, wholly: bool) {
@@ -147,14 +176,23 @@ impl World {
                 if wholly {
                     host.containers.remove(it);
                 }
-                if let (Why::Unwell(why), Some(id)) = (why, origin.deployment) {
-                    self.setbacks.gave_up(id, why, host.now);
+                match (why, origin.deployment) {
+                    (Why::Unwell(why), Some(id)) if origin.service == Some(service("c")) => {
+                        self.setbacks.gave_up_for_good(id, why, host.now);
+                    }
+                    (Why::Unwell(why), Some(id)) => self.setbacks.gave_up(id, why, host.now),
+                    _ => {}
                 }
             }
             Change::Stop { container, origin, why } => {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
                 assert!(it.is_ours, "{container} is not ours");
+                let served = origin.deployment.and_then(|id| self.served.get(&id));
+                let is_stateful = origin.service == Some(service("c"));
+                if let (Why::Succeeded, Some(served), false) = (&why, served, is_stateful) {
+                    assert!(*served + DRAIN <= host.now, "it has no time for what is under way");
+                }
                 // Half of it: it was told, and takes its time.
                 it.state = if wholly { State::Exited } else { State::Changing };
                 match (why, origin.deployment) {
@@ -202,17 +240,26 @@ impl World {
         changing.for_each(|it| it.state = State::Exited);
     }
 
+    /// Nobody is known to be well who is not asked.
+    fn who_is_asked(&self) -> BTreeSet<String> {
+        let (mut rounds, now) = (Rounds::default(), self.host.now);
+        rounds.see(self.host.containers.iter(), now);
+        rounds.due(now).into_iter().map(|question| question.container).collect()
+    }
+
     fn health_is_asked(&mut self) {
         // Names are hashes: made once, however often anybody is asked.
         static BY_ID: LazyLock<BTreeMap<DeploymentId, Deployment>> = LazyLock::new(|| {
             (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect()
         });
+        let asked = self.who_is_asked();
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
             let Some(of) = it.origin.deployment.and_then(|id| BY_ID.get(&id)) else { continue };
             let is_ill = self.ill.contains(&of.spec.image);
             it.silent_at = it.silent_at.filter(|_| is_ill && of.spec.health.is_none());
             it.health = match &of.spec.health {
                 None => Health::None,
+                Some(_) if !asked.contains(&it.id) => it.health,
                 Some(_) if is_ill => Health::Unhealthy,
                 Some(_) => Health::Healthy,
             };
@@ -222,22 +269,21 @@ impl World {
         }
     }
 
-    fn released(&mut self) {
-        let reports = self.host.plan().reports;
-        let serves = |service: &ServiceName| {
-            reports.iter().any(|it| it.service == *service && it.phase == Phase::Running)
-        };
+    /// What the server thinks need not be waited for: a host knows best what serves in a place.
+    fn is_over(&self, plan: &Plan) -> BTreeSet<DeploymentId> {
         let is_wanted = |service: &ServiceName| {
             self.host.wanted.iter().any(|wanted| wanted.service == *service)
         };
-        let over = reports.iter().filter(|it| {
-            it.phase == Phase::Retiring && (serves(&it.service) || !is_wanted(&it.service))
-        });
-        let ids: Vec<_> = over.map(|it| it.id).collect();
-        let now = self.host.now;
-        for id in ids {
-            self.host.released.entry(id).or_insert(now);
-        }
+        let retiring = plan.reports.iter().filter(|it| it.phase == Phase::Retiring);
+        retiring.filter(|it| !it.serves || !is_wanted(&it.service)).map(|it| it.id).collect()
+    }
+
+    /// No proxy leads there any more, which is told once.
+    fn released(&mut self) {
+        let plan = self.looks();
+        let (over, now) = (self.is_over(&plan), self.host.now);
+        self.host.released.extend(over.difference(&self.told).map(|id| (*id, now)));
+        self.told = over;
     }
 
     /// Nothing goes wrong any more.
@@ -255,6 +301,8 @@ impl World {
                 None if idle == 2 => return,
                 None => {
                     idle += 1;
+                    // Somebody asks for what was given up in the last moment.
+                    self.setbacks.forget_all();
                     self.released();
                     self.host.now += Duration::from_secs(60);
                 }
@@ -342,6 +390,68 @@ proptest! {
     }
 
     #[test]
+    fn a_bad_version_of_what_has_a_volume_interrupts_it_once_and_again_when_somebody_asks(
+        seconds in 0u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        prop_assert!(serves(&world));
+        world.happens(Night::Ill(1));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1);
+        prop_assert!(serves(&world));
+        world.happens(Night::Commit([Some(0), None, Some(1)]));
+        prop_assert_eq!(interruptions(&mut world, seconds), 0, "of another service");
+        world.setbacks.forget_all();
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1, "somebody asked");
+        world.happens(Night::Commit([Some(0), None, Some(2)]));
+        prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1, "it was changed");
+        prop_assert!(world.host.drift().is_empty() && serves(&world));
+    }
+
+    #[test]
+    fn one_that_had_to_serve_again_has_its_time_after_that(before in 0u64..20, steps in 1usize..20) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, Some(0), None]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Commit([None, Some(1), None]));
+        world.happens(Night::Works(1));
+        world.happens(Night::Released);
+        world.happens(Night::Passes(before));
+        world.happens(Night::Ill(1));
+        prop_assert!(world.looks().reports.iter().any(|it| it.phase == Phase::Retiring && it.serves));
+        world.happens(Night::Well(1));
+        for _ in 0..steps {
+            // It is told to end no sooner than it may be.
+            world.happens(Night::Works(1));
+            world.happens(Night::Passes(1));
+            world.happens(Night::Released);
+        }
+        prop_assert!(steps < 10 || world.ours().count() == 1, "it goes some time");
+    }
+
+    #[test]
+    fn one_that_died_while_its_successor_cannot_be_made_serves_again(
+        healthy: bool, works in 1usize..4,
+    ) {
+        let versions = |version| match healthy {
+            true => [None, Some(version), None],
+            false => [Some(version), None, None],
+        };
+        let mut world = World::new();
+        world.happens(Night::Commit(versions(0)));
+        world.happens(Night::Works(3));
+        let until = world.host.now + Duration::from_secs(3600);
+        world.host.images.insert("image:1".into(), Image::Failed("no such image".into(), until));
+        world.happens(Night::Commit(versions(1)));
+        world.happens(Night::Dies(0));
+        prop_assert!(!serves(&world));
+        world.happens(Night::Works(works));
+        prop_assert!(serves(&world));
+    }
+
+    #[test]
     fn a_service_that_served_is_served_by_something_until_its_successor_is_well(
         to in 0u8..4, ill: bool, works in 0usize..6,
     ) {
@@ -363,6 +473,21 @@ proptest! {
             world.host.now += Duration::from_secs(7);
         }
     }
+}
+
+/// How often something that runs makes way for its successor in so many seconds.
+fn interruptions(world: &mut World, seconds: u64) -> usize {
+    let mut count = 0;
+    for _ in 0..seconds {
+        world.host.now += Duration::from_secs(1);
+        world.health_is_asked();
+        while let Some(change) = world.next() {
+            count += usize::from(matches!(change, Change::Stop { why: Why::MakesWay, .. }));
+            world.applies(change, true);
+            world.health_is_asked();
+        }
+    }
+    count
 }
 
 /// Whether everybody who is led to listens, and somebody is.

@@ -22,6 +22,21 @@ fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
 }
 
 #[test]
+fn a_predecessor_that_has_to_serve_again_is_led_to_whatever_was_said_before() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", with_health("web:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Running));
+    host.containers[1].health = Health::Healthy;
+    assert!(!host.plan().leads_again_to(old.id));
+    host.containers[1].health = Health::Unhealthy;
+    assert!(host.plan().leads_again_to(old.id));
+    // One that has no successor here goes, though it serves to its end.
+    host.wanted.clear();
+    assert!(!host.plan().leads_again_to(old.id));
+}
+
+#[test]
 fn without_a_health_check_a_successor_serves_once_it_listens() {
     let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
     let mut host = Host::wanting(new.clone())
@@ -90,6 +105,52 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
     host.now += DRAIN;
     assert_eq!(host.changes(), ["replace by web:2"]);
+}
+
+#[test]
+fn what_serves_is_not_stopped_again_for_a_successor_that_was_no_good() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Exited));
+    let setback = Setback { is_final: true, ..setback("it did not become well", host.now) };
+    host.setbacks.insert(new.id, setback);
+    assert_eq!(host.changes(), ["start old"]);
+    host.containers[0].state = State::Running;
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
+    let plan = host.plan();
+    assert_eq!(plan.look_at, None, "it is for somebody to say");
+    let note = plan.reports[0].note.as_deref().unwrap_or_default();
+    assert!(note.starts_with("it did not become well; the old version serves"), "{note}");
+    assert!(note.ends_with("or by `fluke reconcile service db`"), "{note}");
+    // Nothing is lost by another try once nothing serves.
+    host.containers[0].health = Health::Unhealthy;
+    assert_eq!(host.changes(), ["stop old: makesway"]);
+    host.containers.clear();
+    assert_eq!(host.changes(), ["deploy db:2"]);
+}
+
+#[test]
+fn a_predecessor_that_does_not_stay_up_is_started_after_pauses() {
+    let (old, new) = (deployment("web", spec("web:1")), deployment("web", spec("web:2")));
+    let mut host = Host::wanting(new).having(container("old", &old, State::Exited));
+    let until = host.now + DRAIN;
+    host.images.insert("web:2".into(), Image::Coming("soon".into()));
+    host.setbacks.insert(old.id, setback("it does not stay up", until));
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.plan().look_at, Some(until));
+    host.now = until;
+    assert_eq!(host.changes(), ["start old"]);
+}
+
+#[test]
+fn a_predecessor_is_not_started_while_another_one_ends() {
+    let [first, second, third] =
+        ["db:1", "db:2", "db:3"].map(|it| deployment("db", with_volume(it)));
+    let mut host = Host::wanting(third)
+        .having(container("first", &first, State::Exited))
+        .having(container("second", &second, State::Changing));
+    host.images.insert("db:3".into(), Image::Coming("soon".into()));
+    assert_eq!(host.changes(), [""; 0]);
 }
 
 #[test]

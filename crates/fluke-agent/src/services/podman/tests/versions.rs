@@ -42,7 +42,7 @@ fn four() -> Vec<Said> {
             "GET",
             "/events",
             200,
-            r#"{"status":"died","id":"3676","Type":"container","Action":"died","Actor":{"Attributes":{"containerExitCode":"0"}}}
+            r#"{"status":"died","id":"3676","Type":"container","Action":"died","Actor":{"Attributes":{"containerExitCode":"0","fluke.replica":"2"}}}
 "#,
         ),
         (
@@ -81,7 +81,7 @@ fn five() -> Vec<Said> {
             "GET",
             "/events",
             200,
-            r#"{"status":"died","id":"3676","Type":"container","Action":"died","Actor":{"Attributes":{"podId":""}},"HealthStatus":"starting"}
+            r#"{"status":"died","id":"3676","Type":"container","Action":"died","Actor":{"Attributes":{"fluke.replica":"2","podId":""}},"HealthStatus":"starting"}
 "#,
         ),
         (
@@ -109,7 +109,9 @@ async fn what_both_say_means_the_same() {
         let subnet = fluke_model::directory::Subnet::new(7).expect("in range");
         assert_eq!(bridge::judge(network.as_ref(), subnet), plan::Network::Ready);
         let event = podman.events().await.expect("a stream").next().await.expect("understood");
-        assert_eq!(event, Some(Event { kind: "container".into(), action: "died".into() }));
+        let Event { kind, action, actor } = event.expect("something happened");
+        assert_eq!((&*kind, &*action), ("container", "died"));
+        assert_eq!(actor.attributes.expect("they are told")["fluke.replica"], "2");
         let mut pull = podman.pull("h1:5000/web:1").await.expect("a stream");
         let mut progress = pull.next().await.expect("understood");
         assert_eq!(progress, Progress::Says("Trying to pull h1:5000/web:1...".into()));
