@@ -50,6 +50,7 @@ pub use endpoints::parse as parse_endpoint;
 pub use key::KeyError;
 pub use userspace::Keeper;
 
+use super::section::Found;
 use attempts::Attempts;
 use endpoints::Own;
 use interface::Interface;
@@ -225,18 +226,17 @@ impl Mesh {
         Ok(endpoints::reachable(self.setup.endpoint, &own, self.setup.port))
     }
 
-    /// What differs from the table, in words; none: nothing. A peer that is silent where it was tried
-    /// is tried elsewhere: that is how it is found, and no drift.
-    pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Option<String>, MeshError> {
+    /// What differs from the table. A peer that is silent where it was tried is tried elsewhere: that
+    /// is how it is found, and no drift.
+    pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Found, MeshError> {
         let wanted = self.wanted(own, table)?;
         let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let changes = plan(&wanted, &seen, &self.attempts);
-        if changes.is_empty() {
-            self.attempts.seen(&wanted, self.now());
+        if self.takes_note(&changes, &wanted) {
             self.try_elsewhere(&wanted, &seen, own).await;
         }
-        Ok(drift(&changes, &wanted).or_else(|| left_out(&wanted)))
+        Ok(Found { drift: drift(&changes, &wanted), problem: left_out(&wanted) })
     }
 
     /// Makes it as the table says. A change that fails does not stop those after it; what was done
@@ -282,16 +282,24 @@ impl Mesh {
         let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let left = plan(&wanted, &seen, &self.attempts);
-        if left.is_empty() {
-            self.attempts.seen(&wanted, self.now());
-        }
+        self.takes_note(&left, &wanted);
         failed.truncate(NAMED);
         let what = match failed.is_empty() {
-            true => drift(&left, &wanted).or_else(|| left_out(&wanted)),
+            true => drift(&left, &wanted),
             false => Some(failed.join("; ")),
         };
         let interface = self.setup.interface.clone();
         what.map_or(Ok(()), |what| Err(MeshError::Incomplete { interface, what }))
+    }
+
+    /// Takes note of how peers are where all of them are as wanted, whatever else is not; whether
+    /// they are.
+    fn takes_note(&mut self, changes: &[Change], wanted: &Wanted) -> bool {
+        let are_well = !changes.iter().any(|change| matches!(change, Change::Peer(..)));
+        if are_well {
+            self.attempts.seen(wanted, self.now());
+        }
+        are_well
     }
 
     async fn try_elsewhere(&mut self, wanted: &Wanted, seen: &Seen, own: Subnet) {

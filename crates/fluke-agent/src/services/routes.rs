@@ -38,6 +38,7 @@ pub use settings::{API_PORT, Acme, Certificate, Network, Settings};
 pub use systemd::Systemd;
 pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
 
+use super::section::Found;
 use api::Api;
 use certificates::Certificates;
 use compile::{Gate, Plan, compile};
@@ -102,12 +103,6 @@ pub enum RoutesError {
         /// What is missing.
         why: String,
     },
-    /// Everything that can be done is done.
-    #[error("all other routes are in effect, but {}", problems.join("; "))]
-    Incomplete {
-        /// What cannot be done, and why.
-        problems: Vec<String>,
-    },
 }
 
 /// Traefik on this host.
@@ -147,8 +142,8 @@ impl<S: Supervisor> Proxy<S> {
         self.in_effect
     }
 
-    /// What differs from `wanted`, as Traefik and its files tell; none: nothing.
-    pub async fn check(&mut self, wanted: &Routes) -> Result<Option<String>, RoutesError> {
+    /// What differs from `wanted`, as Traefik and its files tell.
+    pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
         self.program()?;
         let running = self.supervisor.running().await?;
         let plan = self.plan(wanted, &running).await;
@@ -156,21 +151,21 @@ impl<S: Supervisor> Proxy<S> {
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
             self.look(&running, &plan, wanted).await;
-            return Ok(Some(drift));
+            return Ok(Found::drift(drift));
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
-            return Ok(Some("the files of Traefik are not as they should be".to_owned()));
+            return Ok(Found::drift("the files of Traefik are not as they should be"));
         }
-        match self.api.loaded(generation.api(self.settings.api)).await {
-            Err(error) => Ok(Some(error.to_string())),
+        Ok(match self.api.loaded(generation.api(self.settings.api)).await {
+            Err(error) => Found::drift(error),
             Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
-                Some(difference) => Ok(Some(difference)),
-                None => complete(plan.problems).map(|()| None),
+                Some(difference) => Found::drift(difference),
+                None => Found { drift: None, problem: problem(&plan.problems) },
             },
-        }
+        })
     }
 
-    /// Has Traefik route as `wanted` says, and returns when it does.
+    /// Has Traefik route as `wanted` says, but for what cannot be done, and returns when it does.
     ///
     /// What was stopped in the middle is finished by the next one.
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
@@ -187,8 +182,7 @@ impl<S: Supervisor> Proxy<S> {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
         }
-        self.retire(&unit.generation, &running).await?;
-        complete(plan.problems)
+        self.retire(&unit.generation, &running).await
     }
 
     /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
@@ -380,11 +374,10 @@ fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
     }
 }
 
-fn complete(problems: Vec<String>) -> Result<(), RoutesError> {
-    match problems.as_slice() {
-        [] => Ok(()),
-        _ => Err(RoutesError::Incomplete { problems }),
-    }
+/// What is said of a proxy that leaves something out.
+fn problem(left_out: &[String]) -> Option<String> {
+    let words = || format!("all other routes are in effect, but {}", left_out.join("; "));
+    (!left_out.is_empty()).then(words)
 }
 
 /// Whether a port could be listened on.

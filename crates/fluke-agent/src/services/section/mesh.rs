@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use fluke_model::directory::{Peers, PublicKey, Subnet};
 use fluke_model::id::Hash256;
 
-use super::Section;
+use super::{Found, Section};
 use crate::services::mesh::{Mesh, MeshError, Setup};
 
 /// This host's end of the mesh, once it could be opened.
@@ -35,7 +35,7 @@ impl Section for MeshSection {
     type Table = Peers;
     type Error = MeshError;
 
-    async fn check(&mut self, wanted: &Peers) -> Result<Option<String>, MeshError> {
+    async fn check(&mut self, wanted: &Peers) -> Result<Found, MeshError> {
         let subnet = self.subnet;
         self.mesh()?.check(subnet, wanted).await
     }

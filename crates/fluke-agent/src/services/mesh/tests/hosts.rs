@@ -15,6 +15,7 @@ use nix::sched::{CloneFlags, unshare};
 use super::kernel::SERVED_BY;
 use crate::services::mesh::netlink::{Family, Socket, route};
 use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup, is_left, leave};
+use crate::services::section::Found;
 
 /// Nothing here takes so long, but on a machine that is busy with other things.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -142,7 +143,7 @@ impl Host {
     /// Makes its mesh as the table says, and sees that it is.
     pub fn joins(&self, table: &Peers) {
         self.applies(table);
-        assert_eq!(self.drift(table), None);
+        assert_eq!(self.finds(table), Found::default());
         let effect = self.does(|mesh| Box::pin(async { mesh.in_effect() }));
         assert_eq!(effect, table.hash());
         if let Ok(kind) = std::env::var(SERVED_BY) {
@@ -157,8 +158,20 @@ impl Host {
     }
 
     pub fn drift(&self, table: &Peers) -> Option<String> {
+        self.finds(table).drift
+    }
+
+    /// What a check finds.
+    pub fn finds(&self, table: &Peers) -> Found {
         let (own, table) = (self.subnet(), table.clone());
         self.does(move |mesh| Box::pin(async move { mesh.check(own, &table).await })).expect("seen")
+    }
+
+    /// Tries to make its mesh as the table says; why it is not, as far as that is its fault.
+    pub fn fails(&self, table: &Peers) -> String {
+        let (own, table) = (self.subnet(), table.clone());
+        let applied = self.does(move |mesh| Box::pin(async move { mesh.apply(own, &table).await }));
+        applied.expect_err("something is in the way").to_string()
     }
 
     /// Asks a host at its address in the mesh until it answers.
