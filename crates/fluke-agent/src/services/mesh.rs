@@ -34,6 +34,7 @@ mod key;
 mod net;
 mod netlink;
 mod plan;
+mod silence;
 mod uapi;
 mod userspace;
 
@@ -42,7 +43,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::directory::{Names, Peers, PublicKey, Subnet};
 use fluke_model::id::Hash256;
 use tokio::time::Instant;
 
@@ -227,8 +228,14 @@ impl Mesh {
     }
 
     /// What differs from the table. A peer that is silent where it was tried is tried elsewhere: that
-    /// is how it is found, and no drift.
-    pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Found, MeshError> {
+    /// is how it is found, and no drift. One that was tried everywhere is a problem if `names` lead
+    /// to it.
+    pub async fn check(
+        &mut self,
+        own: Subnet,
+        table: &Peers,
+        names: &Names,
+    ) -> Result<Found, MeshError> {
         let wanted = self.wanted(own, table)?;
         let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
@@ -236,7 +243,11 @@ impl Mesh {
         if self.takes_note(&changes, &wanted) {
             self.try_elsewhere(&wanted, &seen, own).await;
         }
-        Ok(Found { drift: drift(&changes, &wanted), problem: left_out(&wanted) })
+        let in_vain = self.attempts.in_vain(&wanted, &seen.device, self.now());
+        let silence = silence::words(in_vain, names, self.setup.port);
+        let problems: Vec<String> = left_out(&wanted).into_iter().chain(silence).collect();
+        let problem = (!problems.is_empty()).then(|| problems.join("; "));
+        Ok(Found { drift: drift(&changes, &wanted), problem })
     }
 
     /// Makes it as the table says. A change that fails does not stop those after it; what was done

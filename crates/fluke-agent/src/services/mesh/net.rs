@@ -25,6 +25,11 @@ impl Net {
         Self { address: subnet.network(), bits: 24 }
     }
 
+    /// Whether an address is one of its own.
+    pub fn contains(self, address: Ipv4Addr) -> bool {
+        share(self.address.into(), address.into(), self.bits)
+    }
+
     /// Reads `10.200.7.0/24`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;

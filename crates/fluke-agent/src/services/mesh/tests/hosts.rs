@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fluke_model::directory::{Peer, Peers, Subnet};
+use fluke_model::directory::{Names, Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
 use nix::sched::{CloneFlags, unshare};
 
@@ -163,8 +163,10 @@ impl Host {
 
     /// What a check finds.
     pub fn finds(&self, table: &Peers) -> Found {
-        let (own, table) = (self.subnet(), table.clone());
-        self.does(move |mesh| Box::pin(async move { mesh.check(own, &table).await })).expect("seen")
+        let (own, table, names) = (self.subnet(), table.clone(), Names::default());
+        let found =
+            self.does(move |mesh| Box::pin(async move { mesh.check(own, &table, &names).await }));
+        found.expect("seen")
     }
 
     /// Tries to make its mesh as the table says; why it is not, as far as that is its fault.
