@@ -184,6 +184,13 @@ pub async fn leave(interface: &str) -> Result<(), MeshError> {
     Interface::called(interface).remove().await
 }
 
+/// Tells which subnets would be in the way of networks that this host has elsewhere.
+pub fn clashes() -> impl Fn(Subnet) -> bool {
+    // Where nothing can be seen, the mesh says so later.
+    let foreign = Interface::called(INTERFACE).foreign().unwrap_or_default();
+    move |subnet| plan::clash(subnet, &foreign).is_some()
+}
+
 /// Whether there is anything to leave, as far as whoever asks may see.
 pub fn is_left(interface: &str) -> bool {
     Interface::called(interface).is_there()
@@ -245,7 +252,8 @@ impl Mesh {
         }
         let in_vain = self.attempts.in_vain(&wanted, &seen.device, self.now());
         let silence = silence::words(in_vain, names, self.setup.port);
-        let problems: Vec<String> = left_out(&wanted).into_iter().chain(silence).collect();
+        let problems = [own_clash(own, &wanted), left_out(&wanted), silence].into_iter().flatten();
+        let problems: Vec<String> = problems.collect();
         let problem = (!problems.is_empty()).then(|| problems.join("; "));
         Ok(Found { drift: drift(&changes, &wanted), problem })
     }
@@ -326,9 +334,11 @@ impl Mesh {
 
     fn wanted(&self, own: Subnet, table: &Peers) -> Result<Wanted, MeshError> {
         let near = self.own_addresses()?;
+        let foreign = self.interface.foreign().map_err(|source| self.unseen_host(source))?;
         let mut rules = nftables::tags(&self.setup.interface, Net::of_containers(own));
         rules.sort();
-        let mut wanted = Wanted::new(self.public_key(), self.setup.port, own, table, rules);
+        let wanted = Wanted::new(self.public_key(), self.setup.port, own, table, rules);
+        let mut wanted = wanted.beside(own, &foreign);
         for peer in wanted.peers.values_mut() {
             peer.endpoints = endpoints::nearest_first(&peer.endpoints, &near);
         }
@@ -336,14 +346,28 @@ impl Mesh {
     }
 
     fn own_addresses(&self) -> Result<Vec<Own>, MeshError> {
+        self.interface.own_addresses().map_err(|source| self.unseen_host(source))
+    }
+
+    fn unseen_host(&self, source: io::Error) -> MeshError {
         let interface = self.setup.interface.clone();
-        let unseen = |source| MeshError::Unseen { interface, what: "the host's addresses", source };
-        self.interface.own_addresses().map_err(unseen)
+        MeshError::Unseen { interface, what: "the host's addresses and routes", source }
     }
 
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
+}
+
+/// That this host's own containers have addresses of another network of its.
+fn own_clash(own: Subnet, wanted: &Wanted) -> Option<String> {
+    let (net, with) = (Net::of_containers(own), wanted.clash?);
+    Some(format!(
+        "this host has {with} elsewhere (`ip route`), where it is {} in the mesh and its containers \
+         are, {net}: remove `services/claim.json` in the agent's `state_dir` and restart the agent, \
+         which then takes others",
+        own.host()
+    ))
 }
 
 /// Rows of the table that cannot be had.
@@ -366,7 +390,7 @@ fn matters(kind: u16, body: &[u8], index: Option<u32>, name: &str) -> bool {
             route::read_address(body).is_none_or(|address| address.global)
         }
         route::NEW_ROUTE | route::DEL_ROUTE => {
-            route::read_route(body).is_some_and(|route| Some(route.index) == index)
+            route::read_route(body).is_some_and(|route| index.is_some() && route.index == index)
         }
         _ => false,
     }

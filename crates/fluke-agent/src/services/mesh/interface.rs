@@ -1,7 +1,7 @@
 //! The interface itself: looked at, and told. Makes no decisions.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -23,6 +23,7 @@ use super::plan::{Change, Seen, SeenLink};
 use super::uapi;
 use super::userspace::{self, Keeper};
 use crate::host::daemon;
+use crate::services::bridge::INTERFACE as BRIDGE;
 
 /// Whether the host forwards packets between its networks.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -146,7 +147,31 @@ impl Interface {
         self.link().ok().flatten().map(|link| link.index)
     }
 
-    /// The host's own addresses, but for those of this interface.
+    /// The networks that this host is in or leads to, and that are in the way of the mesh; not those
+    /// of this interface, nor of the bridge of its containers.
+    pub fn foreign(&self) -> io::Result<BTreeSet<Net>> {
+        let socket = Socket::open(Family::Route)?;
+        let mut ours = BTreeSet::new();
+        for name in [&self.name, BRIDGE] {
+            ours.extend(found(socket.ask(route::get_link(name)))?.map(|link| link.index));
+        }
+        let mut nets = BTreeSet::new();
+        socket.list(route::get_routes(), |_, body| {
+            let is_ours = |it: &route::Route| it.index.is_some_and(|index| ours.contains(&index));
+            nets.extend(route::read_route(body).filter(|it| !is_ours(it)).map(|it| it.to));
+        })?;
+        socket.list(route::get_addresses(), |_, body| {
+            let address = route::read_address(body).filter(|it| !ours.contains(&it.index));
+            if let Some((IpAddr::V4(address), bits)) = address.map(|it| (it.ip, it.bits)) {
+                nets.insert(Net::around(address, bits));
+            }
+        })?;
+        nets.retain(|net| net.is_in_the_way());
+        Ok(nets)
+    }
+
+    /// The host's own addresses, but for those of this interface and of the bridge of its containers:
+    /// a tunnel through itself leads nowhere.
     pub fn own_addresses(&self) -> io::Result<Vec<Own>> {
         let socket = Socket::open(Family::Route)?;
         let mut addresses = Vec::new();
@@ -161,7 +186,8 @@ impl Interface {
                 link.insert(found(socket.ask(route::get_link_at(address.index)))?);
             }
         }
-        let leads_out = |link: &&Link| link.up && !link.loopback && link.name != self.name;
+        let is_ours = |link: &Link| link.name == self.name || link.name == BRIDGE;
+        let leads_out = |link: &&Link| link.up && !link.loopback && !is_ours(link);
         let own = |it: &Address| {
             let link = links.get(&it.index)?.as_ref().filter(leads_out)?;
             let is_virtual = VIRTUAL.contains(&link.kind.as_str());
@@ -237,7 +263,7 @@ impl Interface {
             }
         })?;
         socket.list(route::get_routes(), |_, body| {
-            let route = route::read_route(body).filter(|it| it.index == link.index);
+            let route = route::read_route(body).filter(|it| it.index == Some(link.index));
             seen.routes.extend(route.map(|it| (it.to, it.source)));
         })?;
         Ok(seen)

@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fluke_model::directory::{Peers, PublicKey, Subnet};
 use fluke_model::id::{AgentName, Hash256};
 
 use super::attempts::Attempts;
 use super::device::{Device, PeerOrder, SeenPeer};
-use super::net::{Net, is_of_the_mesh};
+use super::net::Net;
 
 /// What WireGuard takes of 1500 bytes, over IPv6 as well.
 pub const MTU: u32 = 1420;
@@ -33,8 +33,10 @@ pub struct Wanted {
     pub peers: BTreeMap<PublicKey, WantedPeer>,
     /// The comments of the rules that should be in force.
     pub rules: Vec<String>,
-    /// Rows of the table that cannot be had, and why.
+    /// Rows of the table that cannot be had, or not all of what they say, and why.
     pub left_out: BTreeMap<AgentName, String>,
+    /// The network that this host has elsewhere, and its containers have addresses of.
+    pub clash: Option<Net>,
 }
 
 /// What an interface should know of a peer.
@@ -143,16 +145,41 @@ impl Wanted {
                 left_out.insert(name.clone(), format!("has the subnet of {whose}"));
             } else {
                 subnets.insert(peer.subnet, Some(name));
-                let endpoints = peer.endpoints.iter().copied();
                 let wanted = WantedPeer {
                     name: name.clone(),
-                    endpoints: endpoints.filter(|to| !is_of_the_mesh(to.ip())).collect(),
+                    endpoints: peer.endpoints.clone(),
                     allowed: [Net::of_host(peer.subnet), Net::of_containers(peer.subnet)].into(),
                 };
                 peers.insert(peer.public_key, wanted);
             }
         }
-        Self { key, port, address: own.host(), peers, rules: rules.into(), left_out }
+        let (address, rules) = (own.host(), rules.into());
+        Self { key, port, address, peers, rules, left_out, clash: None }
+    }
+
+    /// On a host that has `foreign` networks elsewhere: nothing leads away from them. And no tunnel
+    /// leads through itself, to what only the mesh leads to.
+    pub fn beside(mut self, own: Subnet, foreign: &BTreeSet<Net>) -> Self {
+        for peer in self.peers.values_mut() {
+            let clash = |net: &Net| Some((*net, overlap(*net, foreign)?));
+            if let Some((net, with)) = peer.allowed.iter().find_map(clash) {
+                let why = format!(
+                    "is not led to at {net}: this host has {with} elsewhere (`ip route`), which \
+                     must not be where the mesh has its addresses"
+                );
+                self.left_out.insert(peer.name.clone(), why);
+                peer.allowed.retain(|net| overlap(*net, foreign).is_none());
+            }
+        }
+        self.clash = clash(own, foreign);
+        let own = [Net::of_host(own), Net::of_containers(own)];
+        let inside: BTreeSet<Net> = self.routes().copied().chain(own).collect();
+        let is_inside = |to: &SocketAddr| match to.ip() {
+            IpAddr::V4(ip) => [24, 32].iter().any(|bits| inside.contains(&Net::around(ip, *bits))),
+            IpAddr::V6(_) => false,
+        };
+        self.peers.values_mut().for_each(|peer| peer.endpoints.retain(|to| !is_inside(to)));
+        self
     }
 
     /// Who a key belongs to, for people.
@@ -163,6 +190,16 @@ impl Wanted {
     fn routes(&self) -> impl Iterator<Item = &Net> {
         self.peers.values().flat_map(|peer| &peer.allowed)
     }
+}
+
+/// The network that a host with this subnet has elsewhere as well.
+pub fn clash(own: Subnet, foreign: &BTreeSet<Net>) -> Option<Net> {
+    let own = [Net::of_host(own), Net::of_containers(own)];
+    own.into_iter().find_map(|net| overlap(net, foreign))
+}
+
+fn overlap(net: Net, foreign: &BTreeSet<Net>) -> Option<Net> {
+    foreign.iter().copied().find(|it| it.overlaps(net))
 }
 
 /// All that has to be done, in order; nothing where all is well.
@@ -269,6 +306,7 @@ fn update(
 pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
     let is_so = |name: &AgentName, key: &PublicKey| {
         let peer = wanted.peers.get(key).filter(|peer| peer.name == *name);
+        let peer = peer.filter(|peer| !wanted.left_out.contains_key(&peer.name));
         match (peer, &seen.link) {
             (Some(peer), Some(link)) => {
                 let has = seen.device.peers.get(key);

@@ -185,8 +185,8 @@ pub fn read_address(body: &[u8]) -> Option<Address> {
 /// A route of the main table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// By which interface.
-    pub index: u32,
+    /// By which interface, if it is a single one.
+    pub index: Option<u32>,
     /// Where to.
     pub to: Net,
     /// As whom the host goes there itself.
@@ -208,7 +208,7 @@ pub fn read_route(body: &[u8]) -> Option<Route> {
         }
     }
     (family == INET && table == u32::from(MAIN)).then_some(())?;
-    Some(Route { index: index?, to: Net { address: to, bits }, source })
+    Some(Route { index, to: Net { address: to, bits }, source })
 }
 
 fn ip(family: u8, value: &[u8]) -> Option<IpAddr> {

@@ -326,11 +326,61 @@ fn those_who_claim_the_same_are_left_out_and_named() {
     );
 }
 
+fn net(text: &str) -> Net {
+    Net::parse(text).expect("a network")
+}
+
 #[test]
-fn a_tunnel_never_leads_through_itself() {
-    let rows = [row(1, &["10.100.0.1:51820", "10.200.1.1:51820", "10.99.0.11:51820"])];
-    let there = "10.99.0.11:51820".parse().expect("an endpoint");
-    assert_eq!(wanted(&rows).peers[&key(1)].endpoints, vec![there]);
+fn a_tunnel_never_leads_through_itself_and_may_lead_anywhere_else() {
+    let inside = ["10.100.0.1:51820", "10.200.1.1:51820", "10.100.0.100:51820", "10.200.100.1:1"];
+    let outside = ["10.99.0.11:51820", "10.212.0.11:51820", "10.100.77.7:51820", "[fd00::1]:51820"];
+    let rows = [row(1, &[inside, outside].concat()), row(2, &["10.200.1.9:51820"])];
+    let wanted = wanted(&rows).beside(subnet(100), &BTreeSet::new());
+    let texts = |number| -> Vec<String> {
+        wanted.peers[&key(number)].endpoints.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(texts(1), outside);
+    assert_eq!(texts(2), [""; 0], "it is another peer's container");
+}
+
+#[test]
+fn what_a_host_has_elsewhere_stays_its_own_and_is_named() {
+    // What it has, and what of the first peer is left.
+    let table: [(&[&str], &[&str]); 6] = [
+        (&[], &["10.100.0.1/32", "10.200.1.0/24"]),
+        (&["10.200.1.0/24"], &["10.100.0.1/32"]),
+        (&["10.200.0.0/18"], &["10.100.0.1/32"]),
+        (&["10.200.1.128/25"], &["10.100.0.1/32"]),
+        (&["10.100.0.0/30"], &["10.200.1.0/24"]),
+        // Ways out of the host, and networks that are not in the way.
+        (
+            &["0.0.0.0/0", "10.0.0.0/8", "10.128.0.0/9", "10.210.0.0/16"],
+            &["10.100.0.1/32", "10.200.1.0/24"],
+        ),
+    ];
+    for (has, left) in table {
+        let has: BTreeSet<Net> =
+            has.iter().map(|it| net(it)).filter(|it| it.is_in_the_way()).collect();
+        let rows = Peers::from(vec![row(1, &[]), row(70, &[])]);
+        let wanted = wanted(&[row(1, &[]), row(70, &[])]).beside(subnet(100), &has);
+        let of = |number| &wanted.peers[&key(number)].allowed;
+        assert_eq!(*of(1), left.iter().map(|it| net(it)).collect(), "{has:?}");
+        assert_eq!(of(70).len(), 2, "all others are as they were");
+        assert_eq!(wanted.left_out.contains_key(&name("h1")), left.len() < 2, "{has:?}");
+        let (mut seen, mut attempts) = (Seen::default(), Attempts::default());
+        settle(&mut seen, &wanted, &mut attempts);
+        assert_eq!(plan(&wanted, &seen, &attempts), [], "there is nothing to repair");
+        assert_eq!(in_effect(&rows, &wanted, &seen) == rows.hash(), left.len() == 2);
+    }
+}
+
+#[test]
+fn a_host_whose_own_subnet_is_in_its_own_network_is_told() {
+    let clash = |text| clash(subnet(2560), &[net(text)].into());
+    assert_eq!(subnet(2560).network(), Ipv4Addr::new(10, 210, 0, 0));
+    assert_eq!(clash("10.210.0.0/16"), Some(net("10.210.0.0/16")));
+    assert_eq!(clash("10.100.10.0/24"), Some(net("10.100.10.0/24")), "its own address");
+    assert_eq!(clash("10.211.0.0/16"), None);
 }
 
 #[test]
