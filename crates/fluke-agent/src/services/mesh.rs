@@ -243,8 +243,7 @@ impl Mesh {
         table: &Peers,
         names: &Names,
     ) -> Result<Found, MeshError> {
-        let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look(own).await?;
+        let (wanted, seen) = self.look(own, table).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let changes = plan(&wanted, &seen, &self.attempts);
         if self.takes_note(&changes, &wanted) {
@@ -284,8 +283,7 @@ impl Mesh {
     }
 
     async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
-        let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look(own).await?;
+        let (wanted, seen) = self.look(own, table).await?;
         let mut failed = Vec::new();
         for change in plan(&wanted, &seen, &self.attempts) {
             match self.interface.make(&change, &self.key, own).await {
@@ -330,6 +328,15 @@ impl Mesh {
                 }
             }
         }
+    }
+
+    /// What the interface should be here and now, and what it is.
+    async fn look(&self, own: Subnet, table: &Peers) -> Result<(Wanted, Seen), MeshError> {
+        let wanted = self.wanted(own, table)?;
+        let seen = self.interface.look(own).await?;
+        let underlay = self.interface.underlay(wanted.places(&seen.device));
+        let underlay = underlay.map_err(|source| self.unseen_host(source))?;
+        Ok((wanted.fitting(underlay), seen))
     }
 
     fn wanted(&self, own: Subnet, table: &Peers) -> Result<Wanted, MeshError> {

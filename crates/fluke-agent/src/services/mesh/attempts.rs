@@ -10,12 +10,9 @@ use std::time::Duration;
 
 use fluke_model::directory::PublicKey;
 
-use super::device::{Device, PeerOrder};
+use super::device::{Device, PeerOrder, SILENT};
 use super::plan::{Change, Wanted, WantedPeer};
 
-/// A tunnel without a handshake for so long is not alive: WireGuard makes one every two minutes, and
-/// gives keys up after three.
-pub const SILENT: Duration = Duration::from_secs(180);
 /// Time for three of WireGuard's own attempts.
 const TRY: Duration = Duration::from_secs(15);
 
@@ -98,7 +95,7 @@ impl Attempts {
 
     /// Those peers that are silent where they were tried, and where to try them next.
     pub fn next(&self, wanted: &Wanted, device: &Device, now: Duration) -> Vec<Change> {
-        let silent = device.peers.iter().filter(|(_, has)| has.silence.is_none_or(|s| s >= SILENT));
+        let silent = device.peers.iter().filter(|(_, has)| has.is_silent());
         let elsewhere = silent.filter_map(|(key, has)| {
             let (peer, attempt) = (wanted.peers.get(key)?, self.0.get(key)?);
             if now.saturating_sub(attempt.since) < TRY {

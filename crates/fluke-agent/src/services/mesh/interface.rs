@@ -170,6 +170,30 @@ impl Interface {
         Ok(nets)
     }
 
+    /// How long packets to all of these may be on their way; none where that cannot be told of any.
+    pub fn underlay(&self, to: impl Iterator<Item = IpAddr>) -> io::Result<Option<u32>> {
+        let socket = Socket::open(Family::Route)?;
+        let mut links = BTreeMap::new();
+        let mut least = None;
+        for to in to {
+            // What is not to be reached now has no length.
+            let Ok((_, way)) = socket.ask(route::get_way(to)) else { continue };
+            let mtu = match route::read_way(&way) {
+                (_, Some(mtu)) => Some(mtu),
+                (None, None) => None,
+                (Some(index), None) => match links.entry(index) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => {
+                        let link = found(socket.ask(route::get_link_at(index)))?;
+                        *unknown.insert(link.map(|link| link.mtu))
+                    }
+                },
+            };
+            least = least.into_iter().chain(mtu).min();
+        }
+        Ok(least)
+    }
+
     /// The host's own addresses, but for those of this interface and of the bridge of its containers:
     /// a tunnel through itself leads nowhere.
     pub fn own_addresses(&self) -> io::Result<Vec<Own>> {

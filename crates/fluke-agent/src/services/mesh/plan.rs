@@ -15,8 +15,12 @@ use super::attempts::Attempts;
 use super::device::{Device, PeerOrder, SeenPeer};
 use super::net::Net;
 
-/// What WireGuard takes of 1500 bytes, over IPv6 as well.
-pub const MTU: u32 = 1420;
+/// What WireGuard leaves of 1500 bytes.
+const MTU: u32 = 1420;
+/// What it takes, over IPv6 as well.
+const OVERHEAD: u32 = 80;
+/// What everybody may rely on.
+const LEAST: u32 = 1280;
 /// Often enough for every NAT in between to remember.
 pub const KEEPALIVE: u16 = 25;
 
@@ -27,6 +31,8 @@ pub struct Wanted {
     pub key: PublicKey,
     /// Where it should listen.
     pub port: u16,
+    /// How long its packets may be.
+    pub mtu: u32,
     /// Its only address.
     pub address: Ipv4Addr,
     /// Whom it should know.
@@ -154,7 +160,7 @@ impl Wanted {
             }
         }
         let (address, rules) = (own.host(), rules.into());
-        Self { key, port, address, peers, rules, left_out, clash: None }
+        Self { key, port, mtu: MTU, address, peers, rules, left_out, clash: None }
     }
 
     /// On a host that has `foreign` networks elsewhere: nothing leads away from them. And no tunnel
@@ -179,6 +185,21 @@ impl Wanted {
             IpAddr::V6(_) => false,
         };
         self.peers.values_mut().for_each(|peer| peer.endpoints.retain(|to| !is_inside(to)));
+        self
+    }
+
+    /// Where each peer is reached, or else would be called first.
+    pub fn places(&self, device: &Device) -> impl Iterator<Item = IpAddr> {
+        self.peers.iter().filter_map(|(key, peer)| {
+            let heard = device.peers.get(key).filter(|has| !has.is_silent());
+            let place = heard.and_then(|has| has.endpoint).or(peer.endpoints.first().copied());
+            place.map(|to| to.ip())
+        })
+    }
+
+    /// Where packets to others may be so long, if that is known, with WireGuard's own around them.
+    pub fn fitting(mut self, underlay: Option<u32>) -> Self {
+        self.mtu = underlay.map_or(MTU, |mtu| mtu.saturating_sub(OVERHEAD).clamp(LEAST, MTU));
         self
     }
 
@@ -237,8 +258,8 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
 /// The interface itself. Routes that are not wanted go before addresses do, which would take routes
 /// with them.
 fn bring_up(wanted: &Wanted, link: &SeenLink, changes: &mut Vec<Change>) {
-    if link.mtu != MTU {
-        changes.push(Change::Mtu(MTU));
+    if link.mtu != wanted.mtu {
+        changes.push(Change::Mtu(wanted.mtu));
     }
     let own = Net { address: wanted.address, bits: 32 };
     if !link.addresses.contains(&own) {

@@ -5,7 +5,7 @@
 
 use fluke_model::directory::Names;
 
-use super::attempts::SILENT;
+use super::device::SILENT;
 use super::plan::WantedPeer;
 
 /// How many of them are named, and of each how many endpoints.

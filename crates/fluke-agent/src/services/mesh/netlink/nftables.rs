@@ -5,7 +5,8 @@
 //!   chain postrouting { type nat hook postrouting priority 90;
 //!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr }
 //!   chain forward { type filter hook forward priority -10;
-//!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop }
+//!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop
+//!     oifname "fluke0" tcp flags syn tcp option maxseg size set rt mtu }
 //! }
 //! ```
 //!
@@ -13,6 +14,9 @@
 //! priority 100, by iptables and by nftables alike; who has given a connection its source before, has
 //! the say: to itself, so that containers of other hosts see who asks. And what comes out of the mesh
 //! is for this host and its containers: it is nobody's way into the networks behind.
+//!
+//! Hosts may have different MTUs, and no router is on the way between two to tell of it: containers
+//! agree on what fits into both ends when they connect, each host having its say as they do.
 //!
 //! Who lets nothing pass cannot be overruled from a table of our own. Docker and ufw close the chain
 //! `FORWARD` of iptables; where it is closed, it gets a rule for each way, in the form in which
@@ -75,6 +79,16 @@ const NOT_EQUAL: u32 = 1;
 const META_IN_NAME: u32 = 6;
 const META_OUT_NAME: u32 = 7;
 const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+const PROTOCOL: u32 = 9;
+const TCP: u8 = 6;
+/// Of TCP's header.
+const FLAGS: u32 = 13;
+const SYN: u8 = 0x2;
+const MAX_SEGMENT: u8 = 2;
+const TCP_OPTION: u32 = 1;
+const RT_MSS: u32 = 3;
+const TO_NETWORK: u32 = 1;
 const SOURCE: u32 = 12;
 const DESTINATION: u32 = 16;
 const SNAT: u32 = 0;
@@ -94,6 +108,7 @@ pub fn replace(interface: &str, own: Net) -> (Vec<u8>, usize) {
         chain("forward", "filter", FORWARD, -10),
         rule("postrouting", keep_source(interface, own), &tags(interface, own)[0]),
         rule("forward", no_further(interface, own), &tags(interface, own)[1]),
+        rule("forward", fitting(interface), &tags(interface, own)[2]),
     ];
     (batch(&inner), inner.len())
 }
@@ -211,8 +226,12 @@ fn delete(rule: &Rule) -> Message {
 
 /// What the rules' comments are: they name all that the rules depend on, so that a rule that says
 /// something else is another one.
-pub fn tags(interface: &str, own: Net) -> [String; 2] {
-    [format!("{own} by {interface}: source kept"), format!("from {interface}: to {own} only")]
+pub fn tags(interface: &str, own: Net) -> [String; 3] {
+    [
+        format!("{own} by {interface}: source kept"),
+        format!("from {interface}: to {own} only"),
+        format!("into {interface}: segments that fit"),
+    ]
 }
 
 fn keep_source(interface: &str, own: Net) -> Attributes {
@@ -225,12 +244,44 @@ fn keep_source(interface: &str, own: Net) -> Attributes {
     );
     let list = within(own, SOURCE, EQUAL);
     let list = list.into_iter().chain(named(META_OUT_NAME, interface));
-    together(list.chain([load(SOURCE, 4), source]))
+    together(list.chain([load(NETWORK_HEADER, SOURCE, 4), source]))
 }
 
 fn no_further(interface: &str, own: Net) -> Attributes {
     let list = named(META_IN_NAME, interface).into_iter();
     together(list.chain(within(own, DESTINATION, NOT_EQUAL)).chain([verdict(DROP)]))
+}
+
+fn fitting(interface: &str) -> Attributes {
+    let flags = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &REGISTER.to_be_bytes())
+        .put(3, &1_u32.to_be_bytes())
+        .nest(4, Attributes::new().put(VALUE, &[SYN]))
+        .nest(5, Attributes::new().put(VALUE, &[0]));
+    let longest = Attributes::new().put(1, &REGISTER.to_be_bytes()).put(2, &RT_MSS.to_be_bytes());
+    let in_order = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &REGISTER.to_be_bytes())
+        .put(3, &TO_NETWORK.to_be_bytes())
+        .put(4, &2_u32.to_be_bytes())
+        .put(5, &2_u32.to_be_bytes());
+    let option = Attributes::new()
+        .put(2, &[MAX_SEGMENT])
+        .put(3, &2_u32.to_be_bytes())
+        .put(4, &2_u32.to_be_bytes())
+        .put(6, &TCP_OPTION.to_be_bytes())
+        .put(7, &REGISTER.to_be_bytes());
+    let is_syn = [
+        load(NETWORK_HEADER, PROTOCOL, 1),
+        compare(EQUAL, &[TCP]),
+        load(TRANSPORT_HEADER, FLAGS, 1),
+        expression("bitwise", flags),
+        compare(NOT_EQUAL, &[0]),
+    ];
+    let set = [("rt", longest), ("byteorder", in_order), ("exthdr", option)];
+    let list = named(META_OUT_NAME, interface).into_iter().chain(is_syn);
+    together(list.chain(set.map(|(name, data)| expression(name, data))))
 }
 
 fn verdict(code: u32) -> Attributes {
@@ -244,7 +295,7 @@ fn verdict(code: u32) -> Attributes {
 /// Compares an address by the bytes of its network.
 fn within(net: Net, offset: u32, how: u32) -> [Attributes; 2] {
     let length = usize::from(net.bits / 8);
-    [load(offset, length), compare(how, &net.address.octets()[..length])]
+    [load(NETWORK_HEADER, offset, length), compare(how, &net.address.octets()[..length])]
 }
 
 fn named(what: u32, interface: &str) -> [Attributes; 2] {
@@ -254,11 +305,11 @@ fn named(what: u32, interface: &str) -> [Attributes; 2] {
     [expression("meta", meta), compare(EQUAL, &name)]
 }
 
-fn load(offset: u32, length: usize) -> Attributes {
+fn load(header: u32, offset: u32, length: usize) -> Attributes {
     let length = u32::try_from(length).unwrap_or(4);
     let payload = Attributes::new()
         .put(1, &REGISTER.to_be_bytes())
-        .put(2, &NETWORK_HEADER.to_be_bytes())
+        .put(2, &header.to_be_bytes())
         .put(3, &offset.to_be_bytes())
         .put(4, &length.to_be_bytes());
     expression("payload", payload)

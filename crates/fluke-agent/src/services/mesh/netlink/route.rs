@@ -36,6 +36,10 @@ const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTAX_MTU: u16 = 2;
+/// `RTM_F_FIB_MATCH`.
+const AS_THE_TABLE_SAYS: u32 = 0x2000;
 const RTA_TABLE: u16 = 15;
 
 const MAIN: u8 = 254;
@@ -125,6 +129,32 @@ pub fn remove_address(index: u32, net: Net) -> Message {
 /// Asks for all IPv4 routes.
 pub fn get_routes() -> Message {
     Message::new(GET_ROUTE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+}
+
+/// Asks how an address is reached, as the table says: what was learned of the way there comes and
+/// goes.
+pub fn get_way(to: IpAddr) -> Message {
+    let (family, octets) = match to {
+        IpAddr::V4(ip) => (INET, ip.octets().to_vec()),
+        IpAddr::V6(ip) => (INET6, ip.octets().to_vec()),
+    };
+    let bits = if to.is_ipv4() { 32 } else { 128 };
+    let mut part = [family, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    part[8..].copy_from_slice(&AS_THE_TABLE_SAYS.to_ne_bytes());
+    Message::new(GET_ROUTE, 0, &part).with(Attributes::new().put(RTA_DST, &octets))
+}
+
+/// Reads how an address is reached: by which interface, and how long packets may be if that is said
+/// of the route itself.
+pub fn read_way(body: &[u8]) -> (Option<u32>, Option<u32>) {
+    let value = |body, fixed, wanted| {
+        let (_, value) = attributes(body, fixed).find(|(kind, _)| *kind == wanted)?;
+        Some(value)
+    };
+    let index = value(body, ROUTE_PART, RTA_OIF).and_then(number);
+    let metrics = value(body, ROUTE_PART, RTA_METRICS).unwrap_or_default();
+    let mtu = value(metrics, 0, RTAX_MTU).and_then(number);
+    (index.map(i32::cast_unsigned), mtu.map(i32::cast_unsigned))
 }
 
 /// Leads to a network by an interface, as `source`; not where somebody else's route leads there.

@@ -174,7 +174,7 @@ proptest! {
         prop_assert_eq!(plan(&wanted, &now, &attempts), vec![], "once is enough");
 
         let link = now.link.as_ref().expect("made");
-        prop_assert!(link.up && link.mtu == MTU && now.forwarding && !now.shut && now.rules == wanted.rules);
+        prop_assert!(link.up && link.mtu == wanted.mtu && now.forwarding && !now.shut && now.rules == wanted.rules);
         let own = Net { address: wanted.address, bits: 32 };
         prop_assert_eq!(&link.addresses, &BTreeSet::from([own]));
         prop_assert_eq!((now.device.key, now.device.port), (Some(OWN), 51820));
@@ -372,6 +372,46 @@ fn what_a_host_has_elsewhere_stays_its_own_and_is_named() {
         assert_eq!(plan(&wanted, &seen, &attempts), [], "there is nothing to repair");
         assert_eq!(in_effect(&rows, &wanted, &seen) == rows.hash(), left.len() == 2);
     }
+}
+
+#[test]
+fn packets_are_as_long_as_the_way_to_others_allows() {
+    let table = [
+        (None, 1420),
+        (Some(9000), 1420),
+        (Some(1500), 1420),
+        (Some(1460), 1380),
+        (Some(1400), 1320),
+        (Some(1280), 1280),
+        (Some(0), 1280),
+    ];
+    let rows = [row(1, &["192.0.2.1:1"])];
+    for (underlay, mtu) in table {
+        let (mut seen, mut attempts) = settled(&rows);
+        let wanted = wanted(&rows).fitting(underlay);
+        settle(&mut seen, &wanted, &mut attempts);
+        assert_eq!(seen.link.expect("there").mtu, mtu, "{underlay:?}");
+    }
+}
+
+#[test]
+fn the_way_to_a_peer_is_the_one_that_its_tunnel_takes_or_the_first_that_is_tried() {
+    let rows = [row(1, &["192.0.2.1:1", "192.0.2.9:1"]), row(2, &[])];
+    let (mut seen, _) = settled(&rows);
+    let places = |seen: &Seen| -> Vec<String> {
+        wanted(&rows).places(&seen.device).map(|ip| ip.to_string()).collect()
+    };
+    assert_eq!(places(&Seen::default()), ["192.0.2.1"]);
+    let mut is_at = |number, endpoint: &str, ago| {
+        let peer = seen.device.peers.get_mut(&key(number)).expect("there");
+        (peer.endpoint, peer.silence) = (endpoint.parse().ok(), Some(Duration::from_secs(ago)));
+    };
+    is_at(1, "192.0.2.9:1", 600);
+    is_at(2, "198.51.100.2:4711", 3);
+    assert_eq!(places(&seen), ["192.0.2.1", "198.51.100.2"], "one is tried there, one came");
+    let peer = seen.device.peers.get_mut(&key(1)).expect("there");
+    peer.silence = Some(Duration::from_secs(3));
+    assert_eq!(places(&seen), ["192.0.2.9", "198.51.100.2"]);
 }
 
 #[test]

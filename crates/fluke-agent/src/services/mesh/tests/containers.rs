@@ -54,6 +54,7 @@ impl Container {
         });
         let serves = std::thread::spawn(move || {
             let (mut stream, from) = listener.accept().expect("somebody comes");
+            stream.set_read_timeout(Some(DEADLINE)).expect("possible");
             // More than fits into one packet, there and back.
             let mut all = vec![0; LONG];
             stream.read_exact(&mut all).expect("all of it");
@@ -64,6 +65,7 @@ impl Container {
             Box::pin(async move {
                 let to = (address, PORT).into();
                 let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("a way there");
+                stream.set_read_timeout(Some(DEADLINE)).expect("possible");
                 let sent = vec![7; LONG];
                 stream.write_all(&sent).expect("it listens");
                 let mut back = vec![0; LONG];
@@ -106,6 +108,32 @@ fn containers_of_two_hosts_see_each_other_as_they_are() {
     assert_eq!(here.is_seen_as(&there), here.address);
     assert_eq!(there.is_seen_as(&here), there.address);
     assert_eq!(one.drift(&table), None, "bridges are none of ours");
+}
+
+/// As in clouds whose networks take something of each packet for themselves, and of some hosts more
+/// than of others.
+#[test]
+fn what_is_long_gets_through_where_packets_must_be_short() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    world.narrows(&two, 1400);
+    let (here, there) = (Container::on(&one, &netavark), Container::on(&two, &netavark));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    let is_as_long = |host: &Host, mtu: &str| host.sh("ip link show MESH").contains(mtu);
+    assert!(is_as_long(&one, "mtu 1420") && is_as_long(&two, "mtu 1320"));
+    assert_eq!(here.is_seen_as(&there), here.address);
+    assert_eq!(there.is_seen_as(&here), there.address);
+    two.sh("ip link set MESH mtu 1420");
+    assert_eq!(two.drift(&table).as_deref(), Some("its MTU is not 1320"));
+    world.narrows(&two, 1500);
+    assert_eq!(two.drift(&table), None, "now it is what it should be");
+    // What is said of a route goes before what its interface has.
+    two.sh("ip route add 192.0.2.1 dev eth0 mtu 1390");
+    assert_eq!(two.drift(&table).as_deref(), Some("its MTU is not 1310"));
+    two.joins(&table);
 }
 
 /// As Docker and ufw leave it.

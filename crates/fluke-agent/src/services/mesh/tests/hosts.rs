@@ -82,6 +82,14 @@ impl World {
     }
 }
 
+impl World {
+    /// Has nothing longer than this get to a host or away from it.
+    pub fn narrows(&self, host: &Host, mtu: u32) {
+        self.wire.sh(&format!("ip link set port{} mtu {mtu}", host.number));
+        host.sh(&format!("ip link set eth0 mtu {mtu}"));
+    }
+}
+
 impl Host {
     /// Does something with its mesh, on the host.
     pub fn does<T: Send + 'static>(
