@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Routes change without a restart. Where ports change, the next process listens beside the last
-//! one until it has loaded everything; one that does not get so far changes nothing.
+//! one until it has loaded everything; one that does not get so far changes nothing. The last one
+//! then takes nothing new, and ends with its connections, or after a while.
 
 mod api;
 mod certificates;
@@ -15,6 +16,7 @@ mod compile;
 mod config;
 mod ending;
 mod files;
+mod leaving;
 mod loaded;
 mod log;
 mod settings;
@@ -42,6 +44,7 @@ use super::section::Found;
 use api::Api;
 use certificates::Certificates;
 use compile::{Gate, Plan, compile};
+use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
 
@@ -113,6 +116,8 @@ pub struct Proxy<S = Systemd> {
     api: Api,
     certificates: Certificates,
     log: Log,
+    /// Processes that serve nobody but those whom they served before.
+    leaving: Leaving,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
 }
@@ -133,6 +138,7 @@ impl<S: Supervisor> Proxy<S> {
             supervisor,
             api: Api::new()?,
             certificates: Certificates::default(),
+            leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
         })
     }
@@ -145,7 +151,7 @@ impl<S: Supervisor> Proxy<S> {
     /// What differs from `wanted`, as Traefik and its files tell.
     pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
         self.program()?;
-        let running = self.supervisor.running().await?;
+        let running = self.running().await?;
         let plan = self.plan(wanted, &running).await;
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
@@ -170,7 +176,7 @@ impl<S: Supervisor> Proxy<S> {
     /// What was stopped in the middle is finished by the next one.
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
         let program = self.program()?;
-        let running = self.supervisor.running().await?;
+        let running = self.running().await?;
         let plan = self.plan(wanted, &running).await;
         let unit = Unit {
             generation: plan.fixed.generation.clone(),
@@ -204,6 +210,15 @@ impl<S: Supervisor> Proxy<S> {
         let given = self.settings.program.as_deref();
         unit::find(given, std::env::var_os("PATH").as_deref())
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
+    }
+
+    /// The processes that there are, but for those that were told to end and have time for it.
+    async fn running(&mut self) -> Result<Vec<Running>, RoutesError> {
+        let mut running = self.supervisor.running().await?;
+        self.leaving.see(&running);
+        let now = Instant::now();
+        running.retain(|one| !self.leaving.has_time(&one.generation, now));
+        Ok(running)
     }
 
     async fn plan(&mut self, wanted: &Routes, running: &[Running]) -> Plan {
@@ -245,7 +260,11 @@ impl<S: Supervisor> Proxy<S> {
         wanted: &Routes,
         running: &[Running],
     ) -> Result<(), RoutesError> {
-        self.supervisor.start(unit).await?;
+        match self.leaving.forget(&unit.generation) {
+            // It goes back on what it was told, and the connections that it has are lost.
+            true => self.supervisor.restart(&unit.generation).await?,
+            false => self.supervisor.start(unit).await?,
+        }
         let Err(why) = self.until_loaded(&unit.generation, plan, wanted, START).await else {
             return Ok(());
         };
@@ -281,16 +300,23 @@ impl<S: Supervisor> Proxy<S> {
         loaded.map_err(|why| RoutesError::NotLoaded { unit: unit.name(), why })
     }
 
-    /// Ends the processes that came before.
+    /// Has the processes that came before end; at once, if they had their time.
     async fn retire(
         &mut self,
         current: &Generation,
         running: &[Running],
     ) -> Result<(), RoutesError> {
-        for one in running.iter().filter(|it| it.generation != *current) {
-            self.supervisor.stop(&one.generation).await?;
+        for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
+            if *is_up && !self.leaving.has(generation) {
+                self.supervisor.signal(generation, Signal::End).await?;
+                self.leaving.told(generation.clone(), Instant::now());
+            } else {
+                self.supervisor.stop(generation).await?;
+            }
         }
-        files::forget_all_but(&self.settings.folder, current)
+        // One that dies is started again, and must find what it was told.
+        let needed: Vec<&Generation> = self.leaving.all().chain([current]).collect();
+        files::forget_all_but(&self.settings.folder, &needed)
             .map_err(|why| self.not_written(why))?;
         self.supervisor.follow(current);
         Ok(())

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::config::{
     Dynamic, Middleware, Pair, Retry, Router, RouterTls, Section, Server, Service, Share, Tls,
 };
+use super::leaving::GRACE;
 use super::settings::{Acme, Network, Settings};
 
 /// How much a container of this host is preferred to one of another.
@@ -366,13 +367,24 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     let listen = |port| address(settings.listen, port);
     // The next process of Traefik listens before the last one ends.
     let shared = |address: String| json!({ "address": address, "reusePort": true });
-    let mut web = shared(listen(settings.web));
+    let lasting = |address: String| {
+        let mut shared = shared(address);
+        let grace = format!("{}s", GRACE.as_secs());
+        shared["transport"] = json!({ "lifeCycle": { "graceTimeOut": grace } });
+        shared
+    };
+    let mut web = lasting(listen(settings.web));
     if settings.has_tls() {
         web["http"] = json!({ "redirections": { "entryPoint": { "to": SECURE } } });
-        entry_points.insert(SECURE.to_owned(), shared(listen(settings.secure)));
+        entry_points.insert(SECURE.to_owned(), lasting(listen(settings.secure)));
     }
     entry_points.insert(WEB.to_owned(), web);
-    entry_points.extend(gates.iter().map(|it| (it.name(), shared(it.address(settings.listen)))));
+    entry_points.extend(gates.iter().map(|it| {
+        let address = it.address(settings.listen);
+        // Packets of others would go on to come to a process that takes none from them.
+        let is_lasting = matches!(it, Gate::Tcp(_));
+        (it.name(), if is_lasting { lasting(address) } else { shared(address) })
+    }));
     let mut all = json!({
         "global": { "checkNewVersion": false, "sendAnonymousUsage": false },
         "entryPoints": entry_points,

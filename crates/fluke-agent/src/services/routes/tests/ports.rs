@@ -1,9 +1,10 @@
 use std::sync::atomic::Ordering;
 
 use fluke_model::service::Traffic;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+use super::super::Supervisor;
 use super::stage::*;
 use crate::services::section::Found;
 
@@ -72,6 +73,54 @@ async fn a_new_port_comes_with_a_process_that_takes_over() {
     assert_eq!(stage.proxy.supervisor.started, 2);
     stage.routes(&table([])).await;
     until_refused(&stage, 15432).await;
+}
+
+/// Says back whatever it is told, for as long as anybody listens.
+async fn echo() -> Container {
+    Container::serving(LOCAL, |mut stream, _| async move {
+        let (mut from, mut to) = stream.split();
+        let _ = tokio::io::copy(&mut from, &mut to).await;
+    })
+    .await
+}
+
+/// Says something by a connection, and waits until it comes back.
+async fn goes_on(stream: &mut TcpStream) {
+    let said = async {
+        stream.write_all(b"still there?").await?;
+        stream.read_exact(&mut [0; 12]).await
+    };
+    tokio::time::timeout(LONG, said).await.expect("in time").expect("it goes on");
+}
+
+#[tokio::test]
+async fn a_connection_lasts_though_another_process_takes_over_and_ends_with_its_own() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let before = table([("shell", tcp(15022), &[&shell])]);
+    let after = table([("shell", tcp(15022), &[&shell]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&before).await;
+    let mut first = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut first).await;
+    stage.routes(&after).await;
+    goes_on(&mut first).await;
+    let mut second = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut second).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+    // Back to what there was: the one that was told to end begins anew.
+    stage.routes(&before).await;
+    goes_on(&mut second).await;
+    until_refused(&stage, 15432).await;
+    let mut third = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut third).await;
+    drop(second);
+    let ended = async {
+        while stage.proxy.supervisor.running().await.expect("known").len() > 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, ended).await.expect("nothing keeps the one that was told to end");
+    goes_on(&mut third).await;
 }
 
 async fn until_refused(stage: &Stage, port: u16) {

@@ -46,9 +46,8 @@ async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies()
 
     routes(&mut proxy, &with_port).await;
     assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
-    let units =
-        systemctl(&["list-units", "--state=active", "--plain", "--no-legend", "fluke-proxy-*"]);
-    assert_eq!(units.lines().count(), 1, "{units}");
+    let active = ["list-units", "--state=active", "--plain", "--no-legend", "fluke-proxy-*"];
+    until("the one before it ends", || systemctl(&active).lines().count() == 1).await;
 
     systemctl(&["kill", "--signal=KILL", "fluke-proxy-*"]);
     tokio::time::timeout(LONG, proxy.changed()).await.expect("noticed");
