@@ -17,6 +17,7 @@ use super::endpoints::Own;
 use super::key::PrivateKey;
 use super::net::Net;
 use super::netlink::message::Message;
+use super::netlink::nftables::Chain;
 use super::netlink::route::{self, Address, Link};
 use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
@@ -75,7 +76,7 @@ impl Interface {
         let link = self.link().map_err(|source| self.unseen("the interface", source))?;
         let forwarding = std::fs::read_to_string(FORWARDING);
         let rules = comments().map_err(|source| self.unseen("the rules of nftables", source))?;
-        let shut = self.is_shut(Net::of_containers(own));
+        let shut = self.shut(own);
         let mut seen = Seen {
             shut: shut.map_err(|source| self.unseen("the rules of iptables", source))?,
             forwarding: forwarding.is_ok_and(|text| text.trim() == "1"),
@@ -110,7 +111,7 @@ impl Interface {
                 let (batch, confirmed) = nftables::replace(&self.name, Net::of_containers(own));
                 Socket::open(Family::Netfilter).and_then(|socket| socket.tell(&batch, confirmed))
             }
-            Change::Open => self.open(Net::of_containers(own)),
+            Change::Open(chain) => self.open(*chain, own),
             Change::Key => self.tell(&Order::Key(key)).await,
             Change::Port(port) => self.tell(&Order::Port(*port)).await,
             Change::Peer(peer, order) => self.tell(&Order::Peer(*peer, order)).await,
@@ -133,11 +134,13 @@ impl Interface {
             }
             let (batch, confirmed) = nftables::remove();
             Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
-            let (batch, confirmed) = nftables::close(&self.openings()?);
-            match confirmed {
-                0 => Ok(()),
-                _ => Socket::open(Family::Netfilter)?.tell(&batch, confirmed),
+            for chain in Chain::ALL {
+                let (batch, confirmed) = nftables::close(chain, &self.openings(chain)?);
+                if confirmed > 0 {
+                    Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
+                }
             }
+            Ok(())
         };
         removed.await.map_err(|source| MeshError::NotMade { source })
     }
@@ -220,13 +223,23 @@ impl Interface {
         Ok(addresses.iter().filter_map(own).collect())
     }
 
-    /// Whether iptables keeps the mesh and our containers apart.
-    fn is_shut(&self, own: Net) -> io::Result<bool> {
-        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain()) {
+    /// The chains of iptables that keep out what is ours.
+    fn shut(&self, own: Subnet) -> io::Result<Vec<Chain>> {
+        let mut shut = Vec::new();
+        for chain in Chain::ALL {
+            if self.is_shut(chain, own)? {
+                shut.push(chain);
+            }
+        }
+        Ok(shut)
+    }
+
+    fn is_shut(&self, chain: Chain, own: Subnet) -> io::Result<bool> {
+        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain(chain)) {
             Ok((_, body)) if nftables::is_closed(&body) => {
-                let found = self.openings()?;
+                let found = self.openings(chain)?;
                 let is_there = |wanted| found.iter().any(|rule| rule.comment == wanted);
-                Ok(!nftables::openings(&self.name, own).into_iter().all(is_there))
+                Ok(!nftables::openings(chain, &self.name, own).into_iter().all(is_there))
             }
             Ok(_) => Ok(false),
             Err(error) if is(&error, Errno::NOENT) => Ok(false),
@@ -234,14 +247,14 @@ impl Interface {
         }
     }
 
-    fn open(&self, own: Net) -> io::Result<()> {
-        let (batch, confirmed) = nftables::open(&self.name, own, &self.openings()?);
+    fn open(&self, chain: Chain, own: Subnet) -> io::Result<()> {
+        let (batch, confirmed) = nftables::open(chain, &self.name, own, &self.openings(chain)?);
         Socket::open(Family::Netfilter)?.tell(&batch, confirmed)
     }
 
     /// The rules in iptables' chain that were made here.
-    fn openings(&self) -> io::Result<Vec<nftables::Rule>> {
-        let mut rules = rules(nftables::get_their_rules())?;
+    fn openings(&self, chain: Chain) -> io::Result<Vec<nftables::Rule>> {
+        let mut rules = rules(nftables::get_their_rules(chain))?;
         let beginning = nftables::opening(&self.name);
         rules.retain(|rule| rule.comment.starts_with(&beginning));
         Ok(rules)

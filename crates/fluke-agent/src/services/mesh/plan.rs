@@ -14,6 +14,7 @@ use fluke_model::id::{AgentName, Hash256};
 use super::attempts::Attempts;
 use super::device::{Device, PeerOrder, SeenPeer};
 use super::net::Net;
+use super::netlink::nftables::Chain;
 
 /// What WireGuard leaves of 1500 bytes.
 const MTU: u32 = 1420;
@@ -74,8 +75,8 @@ pub struct Seen {
     pub forwarding: bool,
     /// The comments of the rules that are in force.
     pub rules: Vec<String>,
-    /// Whether somebody else's rules keep out what comes to our containers.
-    pub shut: bool,
+    /// Chains of iptables that keep out what is ours.
+    pub shut: Vec<Chain>,
     /// Whether the program that serves the interface hangs: what WireGuard has nobody knows then.
     pub stuck: bool,
 }
@@ -122,8 +123,8 @@ pub enum Change {
     Forwarding,
     /// Put the rules in force.
     Rules,
-    /// Let through what comes to our containers.
-    Open,
+    /// Let through what is ours.
+    Open(Chain),
 }
 
 impl Wanted {
@@ -239,9 +240,7 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
     if seen.rules != wanted.rules {
         changes.push(Change::Rules);
     }
-    if seen.shut {
-        changes.push(Change::Open);
-    }
+    changes.extend(seen.shut.iter().copied().map(Change::Open));
     if device.key != Some(wanted.key) {
         changes.push(Change::Key);
     }
@@ -377,7 +376,8 @@ impl Change {
             Self::AddRoute(net) => format!("it does not lead to {net}"),
             Self::Forwarding => "the host does not forward packets".to_owned(),
             Self::Rules => format!("the rules of `{}` are others", super::RULES),
-            Self::Open => "iptables keeps the mesh from containers".to_owned(),
+            Self::Open(Chain::Forward) => "iptables keeps the mesh from containers".to_owned(),
+            Self::Open(Chain::Input) => "iptables keeps containers from DNS".to_owned(),
             Self::Peer(key, order) => {
                 let name = wanted.name_of(key);
                 match order {

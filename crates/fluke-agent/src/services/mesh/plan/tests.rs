@@ -42,7 +42,7 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
     match change {
         Change::Forwarding => return seen.forwarding = true,
         Change::Rules => return seen.rules.clone_from(&wanted.rules),
-        Change::Open => return seen.shut = false,
+        Change::Open(opened) => return seen.shut.retain(|chain| chain != opened),
         _ => {}
     }
     let link = seen.link.as_mut().expect("nothing can be told to an interface that is not there");
@@ -64,7 +64,8 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
         }
         Change::RemoveRoute(net) => drop(link.routes.remove(net)),
         Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
-        Change::Create | Change::Replace | Change::Forwarding | Change::Rules | Change::Open => {}
+        Change::Create | Change::Replace | Change::Forwarding | Change::Rules => {}
+        Change::Open(_) => {}
     }
 }
 
@@ -161,6 +162,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         if link.is_none() || stuck {
             device = Device::default();
         }
+        let shut = if shut { Chain::ALL.to_vec() } else { Vec::new() };
         Seen { link, device, forwarding, shut, stuck, rules: Vec::new() }
     })
 }
@@ -174,7 +176,7 @@ proptest! {
         prop_assert_eq!(plan(&wanted, &now, &attempts), vec![], "once is enough");
 
         let link = now.link.as_ref().expect("made");
-        prop_assert!(link.up && link.mtu == wanted.mtu && now.forwarding && !now.shut && now.rules == wanted.rules);
+        prop_assert!(link.up && link.mtu == wanted.mtu && now.forwarding && now.shut.is_empty() && now.rules == wanted.rules);
         let own = Net { address: wanted.address, bits: 32 };
         prop_assert_eq!(&link.addresses, &BTreeSet::from([own]));
         prop_assert_eq!((now.device.key, now.device.port), (Some(OWN), 51820));
@@ -225,7 +227,7 @@ fn what_somebody_undoes_is_named_and_put_right() {
     fn link(seen: &mut Seen) -> &mut SeenLink {
         seen.link.as_mut().expect("it is there")
     }
-    let undone: [(Undo, &str); 12] = [
+    let undone: [(Undo, &str); 13] = [
         (|seen| (seen.link, seen.device) = Default::default(), "the interface is not there"),
         (
             |seen| (link(seen).up, link(seen).routes) = Default::default(),
@@ -248,7 +250,8 @@ fn what_somebody_undoes_is_named_and_put_right() {
         ),
         (|seen| seen.device.key = None, "it has another key"),
         (|seen| seen.forwarding = false, "the host does not forward packets"),
-        (|seen| seen.shut = true, "iptables keeps the mesh from containers"),
+        (|seen| seen.shut = vec![Chain::Forward], "iptables keeps the mesh from containers"),
+        (|seen| seen.shut = vec![Chain::Input], "iptables keeps containers from DNS"),
         (|seen| seen.rules.clear(), "the rules of `fluke-mesh` are others"),
     ];
     for (undo, words) in undone {
