@@ -11,6 +11,7 @@
 //! then takes nothing new, and ends with its connections, or after a while.
 
 mod api;
+mod awaited;
 mod certificates;
 mod compile;
 mod config;
@@ -42,6 +43,7 @@ pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_
 
 use super::section::Found;
 use api::Api;
+use awaited::Awaited;
 use certificates::Certificates;
 use compile::{Gate, Plan, compile};
 use leaving::Leaving;
@@ -115,6 +117,7 @@ pub struct Proxy<S = Systemd> {
     supervisor: S,
     api: Api,
     certificates: Certificates,
+    awaited: Awaited,
     log: Log,
     /// Processes that serve nobody but those whom they served before.
     leaving: Leaving,
@@ -138,6 +141,7 @@ impl<S: Supervisor> Proxy<S> {
             supervisor,
             api: Api::new()?,
             certificates: Certificates::default(),
+            awaited: Awaited::default(),
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
         })
@@ -166,7 +170,12 @@ impl<S: Supervisor> Proxy<S> {
             Err(error) => Found::drift(error),
             Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
                 Some(difference) => Found::drift(difference),
-                None => Found { drift: None, problem: problem(&plan.problems) },
+                None => {
+                    let awaited = self.certificates_are_had(&plan, wanted).await?;
+                    let problems: Vec<String> =
+                        plan.problems.iter().cloned().chain(awaited).collect();
+                    Found { drift: None, problem: problem(&problems) }
+                }
             },
         })
     }
@@ -343,6 +352,32 @@ impl<S: Supervisor> Proxy<S> {
                 Some(_) => tokio::time::sleep(AGAIN).await,
             }
         }
+    }
+
+    /// Sees to it that certificates are asked for until they are there; what is said of those that
+    /// are not.
+    async fn certificates_are_had(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<Option<String>, RoutesError> {
+        let (store, now) = (compile::store(&self.settings.folder), Instant::now());
+        if self.awaited.look(&plan.dynamic, &store, now) {
+            self.ask_again(plan, wanted).await?;
+        }
+        Ok(self.awaited.words(now))
+    }
+
+    /// Has Traefik ask for the certificates that it has not got: it does whenever it is told anything
+    /// new.
+    async fn ask_again(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
+        let dynamic = plan.dynamic.clone().stirred();
+        for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
+            let plan = self.write(plan).await?;
+            // One that does not is looked after with the next check.
+            let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, SEE).await;
+        }
+        Ok(())
     }
 
     /// Takes note of what is loaded; how it differs from what should be.

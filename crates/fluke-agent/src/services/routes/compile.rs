@@ -25,7 +25,7 @@ pub const WEB: &str = "web";
 /// Where requests come in over TLS.
 pub const SECURE: &str = "websecure";
 /// The one who is asked for certificates.
-const RESOLVER: &str = "acme";
+pub const RESOLVER: &str = "acme";
 /// The entry point that Traefik takes for its API, by this name.
 const API: &str = "traefik";
 /// What sends a request again that did not reach its container: one that died, or whose host did, is
@@ -362,6 +362,11 @@ pub fn dynamic_folder(folder: &Path) -> std::path::PathBuf {
     folder.join("dynamic")
 }
 
+/// Where Traefik keeps the certificates that it got.
+pub fn store(folder: &Path) -> std::path::PathBuf {
+    folder.join("acme.json")
+}
+
 fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     let mut entry_points = BTreeMap::new();
     let listen = |port| address(settings.listen, port);
@@ -409,7 +414,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
 fn resolver(acme: &Acme, settings: &Settings) -> Value {
     let mut resolver = json!({
         "email": acme.email,
-        "storage": settings.folder.join("acme.json"),
+        "storage": store(&settings.folder),
         "httpChallenge": { "entryPoint": WEB },
     });
     if let Some(directory) = &acme.directory {
