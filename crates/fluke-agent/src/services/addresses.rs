@@ -84,11 +84,14 @@ pub fn last_bytes(subnet: Subnet, addresses: impl IntoIterator<Item = Ipv4Addr>)
     inside.map(|address| address.octets()[3]).collect()
 }
 
-/// The subnet that a host takes for its own before anybody says otherwise.
-pub fn own_choice(host: &str) -> Subnet {
+/// The subnet that a host takes for its own before anybody says otherwise: the first from where its
+/// name leads that is in nobody's way there.
+pub fn own_choice(host: &str, is_in_the_way: impl Fn(Subnet) -> bool) -> Subnet {
     let [high, low, ..] = *Hash256::of(host.as_bytes()).as_bytes();
-    let number = u16::from_be_bytes([high, low]) % Subnet::COUNT;
-    Subnet::new(number.max(1)).expect("from 1 up to the count")
+    let start = u16::from_be_bytes([high, low]) % Subnet::COUNT;
+    let each = || (start.max(1)..Subnet::COUNT).chain(1..start).filter_map(Subnet::new);
+    let free = each().find(|subnet| !is_in_the_way(*subnet));
+    free.or_else(|| each().next()).expect("there are some")
 }
 
 #[cfg(test)]
@@ -138,10 +141,23 @@ mod tests {
 
     #[test]
     fn every_host_has_a_choice_and_the_same_one_always() {
+        let free = |_| false;
         for host in ["h1", "h2", "web-01.example.org"] {
-            assert_eq!(own_choice(host), own_choice(host));
+            assert_eq!(own_choice(host, free), own_choice(host, free));
         }
-        assert_ne!(own_choice("h1"), own_choice("h2"));
+        assert_ne!(own_choice("h1", free), own_choice("h2", free));
+    }
+
+    #[test]
+    fn a_host_takes_no_subnet_that_is_in_the_way_there_while_there_is_another() {
+        let first = own_choice("h1", |_| false);
+        // Its LAN has the same second byte.
+        let lan = first.network().octets()[1];
+        let next = own_choice("h1", |subnet| subnet.network().octets()[1] == lan);
+        assert_ne!(next.network().octets()[1], lan);
+        let last = own_choice("h1", |subnet| subnet.number() != 1);
+        assert_eq!(last.number(), 1, "it looks everywhere");
+        assert_eq!(own_choice("h1", |_| true), first, "and needs one in any case");
     }
 
     proptest! {

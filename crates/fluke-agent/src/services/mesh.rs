@@ -34,6 +34,7 @@ mod key;
 mod net;
 mod netlink;
 mod plan;
+mod silence;
 mod uapi;
 mod userspace;
 
@@ -42,7 +43,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::directory::{Names, Peers, PublicKey, Subnet};
 use fluke_model::id::Hash256;
 use tokio::time::Instant;
 
@@ -50,6 +51,7 @@ pub use endpoints::parse as parse_endpoint;
 pub use key::KeyError;
 pub use userspace::Keeper;
 
+use super::section::Found;
 use attempts::Attempts;
 use endpoints::Own;
 use interface::Interface;
@@ -182,6 +184,13 @@ pub async fn leave(interface: &str) -> Result<(), MeshError> {
     Interface::called(interface).remove().await
 }
 
+/// Tells which subnets would be in the way of networks that this host has elsewhere.
+pub fn clashes() -> impl Fn(Subnet) -> bool {
+    // Where nothing can be seen, the mesh says so later.
+    let foreign = Interface::called(INTERFACE).foreign().unwrap_or_default();
+    move |subnet| plan::clash(subnet, &foreign).is_some()
+}
+
 /// Whether there is anything to leave, as far as whoever asks may see.
 pub fn is_left(interface: &str) -> bool {
     Interface::called(interface).is_there()
@@ -225,18 +234,27 @@ impl Mesh {
         Ok(endpoints::reachable(self.setup.endpoint, &own, self.setup.port))
     }
 
-    /// What differs from the table, in words; none: nothing. A peer that is silent where it was tried
-    /// is tried elsewhere: that is how it is found, and no drift.
-    pub async fn check(&mut self, own: Subnet, table: &Peers) -> Result<Option<String>, MeshError> {
-        let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look(own).await?;
+    /// What differs from the table. A peer that is silent where it was tried is tried elsewhere: that
+    /// is how it is found, and no drift. One that was tried everywhere is a problem if `names` lead
+    /// to it.
+    pub async fn check(
+        &mut self,
+        own: Subnet,
+        table: &Peers,
+        names: &Names,
+    ) -> Result<Found, MeshError> {
+        let (wanted, seen) = self.look(own, table).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let changes = plan(&wanted, &seen, &self.attempts);
-        if changes.is_empty() {
-            self.attempts.seen(&wanted, self.now());
+        if self.takes_note(&changes, &wanted) {
             self.try_elsewhere(&wanted, &seen, own).await;
         }
-        Ok(drift(&changes, &wanted).or_else(|| left_out(&wanted)))
+        let in_vain = self.attempts.in_vain(&wanted, &seen.device, self.now());
+        let silence = silence::words(in_vain, names, self.setup.port);
+        let problems = [own_clash(own, &wanted), left_out(&wanted), silence].into_iter().flatten();
+        let problems: Vec<String> = problems.collect();
+        let problem = (!problems.is_empty()).then(|| problems.join("; "));
+        Ok(Found { drift: drift(&changes, &wanted), problem })
     }
 
     /// Makes it as the table says. A change that fails does not stop those after it; what was done
@@ -265,8 +283,7 @@ impl Mesh {
     }
 
     async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
-        let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look(own).await?;
+        let (wanted, seen) = self.look(own, table).await?;
         let mut failed = Vec::new();
         for change in plan(&wanted, &seen, &self.attempts) {
             match self.interface.make(&change, &self.key, own).await {
@@ -282,16 +299,24 @@ impl Mesh {
         let seen = self.interface.look(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let left = plan(&wanted, &seen, &self.attempts);
-        if left.is_empty() {
-            self.attempts.seen(&wanted, self.now());
-        }
+        self.takes_note(&left, &wanted);
         failed.truncate(NAMED);
         let what = match failed.is_empty() {
-            true => drift(&left, &wanted).or_else(|| left_out(&wanted)),
+            true => drift(&left, &wanted),
             false => Some(failed.join("; ")),
         };
         let interface = self.setup.interface.clone();
         what.map_or(Ok(()), |what| Err(MeshError::Incomplete { interface, what }))
+    }
+
+    /// Takes note of how peers are where all of them are as wanted, whatever else is not; whether
+    /// they are.
+    fn takes_note(&mut self, changes: &[Change], wanted: &Wanted) -> bool {
+        let are_well = !changes.iter().any(|change| matches!(change, Change::Peer(..)));
+        if are_well {
+            self.attempts.seen(wanted, self.now());
+        }
+        are_well
     }
 
     async fn try_elsewhere(&mut self, wanted: &Wanted, seen: &Seen, own: Subnet) {
@@ -305,11 +330,22 @@ impl Mesh {
         }
     }
 
+    /// What the interface should be here and now, and what it is.
+    async fn look(&self, own: Subnet, table: &Peers) -> Result<(Wanted, Seen), MeshError> {
+        let wanted = self.wanted(own, table)?;
+        let seen = self.interface.look(own).await?;
+        let underlay = self.interface.underlay(wanted.places(&seen.device));
+        let underlay = underlay.map_err(|source| self.unseen_host(source))?;
+        Ok((wanted.fitting(underlay), seen))
+    }
+
     fn wanted(&self, own: Subnet, table: &Peers) -> Result<Wanted, MeshError> {
         let near = self.own_addresses()?;
+        let foreign = self.interface.foreign().map_err(|source| self.unseen_host(source))?;
         let mut rules = nftables::tags(&self.setup.interface, Net::of_containers(own));
         rules.sort();
-        let mut wanted = Wanted::new(self.public_key(), self.setup.port, own, table, rules);
+        let wanted = Wanted::new(self.public_key(), self.setup.port, own, table, rules);
+        let mut wanted = wanted.beside(own, &foreign);
         for peer in wanted.peers.values_mut() {
             peer.endpoints = endpoints::nearest_first(&peer.endpoints, &near);
         }
@@ -317,14 +353,28 @@ impl Mesh {
     }
 
     fn own_addresses(&self) -> Result<Vec<Own>, MeshError> {
+        self.interface.own_addresses().map_err(|source| self.unseen_host(source))
+    }
+
+    fn unseen_host(&self, source: io::Error) -> MeshError {
         let interface = self.setup.interface.clone();
-        let unseen = |source| MeshError::Unseen { interface, what: "the host's addresses", source };
-        self.interface.own_addresses().map_err(unseen)
+        MeshError::Unseen { interface, what: "the host's addresses and routes", source }
     }
 
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
+}
+
+/// That this host's own containers have addresses of another network of its.
+fn own_clash(own: Subnet, wanted: &Wanted) -> Option<String> {
+    let (net, with) = (Net::of_containers(own), wanted.clash?);
+    Some(format!(
+        "this host has {with} elsewhere (`ip route`), where it is {} in the mesh and its containers \
+         are, {net}: remove `services/claim.json` in the agent's `state_dir` and restart the agent, \
+         which then takes others",
+        own.host()
+    ))
 }
 
 /// Rows of the table that cannot be had.
@@ -347,7 +397,7 @@ fn matters(kind: u16, body: &[u8], index: Option<u32>, name: &str) -> bool {
             route::read_address(body).is_none_or(|address| address.global)
         }
         route::NEW_ROUTE | route::DEL_ROUTE => {
-            route::read_route(body).is_some_and(|route| Some(route.index) == index)
+            route::read_route(body).is_some_and(|route| index.is_some() && route.index == index)
         }
         _ => false,
     }

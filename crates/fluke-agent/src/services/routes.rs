@@ -7,14 +7,17 @@
 //! ```
 //!
 //! Routes change without a restart. Where ports change, the next process listens beside the last
-//! one until it has loaded everything; one that does not get so far changes nothing.
+//! one until it has loaded everything; one that does not get so far changes nothing. The last one
+//! then takes nothing new, and ends with its connections, or after a while.
 
 mod api;
+mod awaited;
 mod certificates;
 mod compile;
 mod config;
 mod ending;
 mod files;
+mod leaving;
 mod loaded;
 mod log;
 mod settings;
@@ -38,9 +41,12 @@ pub use settings::{API_PORT, Acme, Certificate, Network, Settings};
 pub use systemd::Systemd;
 pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
 
+use super::section::Found;
 use api::Api;
+use awaited::Awaited;
 use certificates::Certificates;
 use compile::{Gate, Plan, compile};
+use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
 
@@ -102,12 +108,6 @@ pub enum RoutesError {
         /// What is missing.
         why: String,
     },
-    /// Everything that can be done is done.
-    #[error("all other routes are in effect, but {}", problems.join("; "))]
-    Incomplete {
-        /// What cannot be done, and why.
-        problems: Vec<String>,
-    },
 }
 
 /// Traefik on this host.
@@ -117,7 +117,10 @@ pub struct Proxy<S = Systemd> {
     supervisor: S,
     api: Api,
     certificates: Certificates,
+    awaited: Awaited,
     log: Log,
+    /// Processes that serve nobody but those whom they served before.
+    leaving: Leaving,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
 }
@@ -138,6 +141,8 @@ impl<S: Supervisor> Proxy<S> {
             supervisor,
             api: Api::new()?,
             certificates: Certificates::default(),
+            awaited: Awaited::default(),
+            leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
         })
     }
@@ -147,35 +152,40 @@ impl<S: Supervisor> Proxy<S> {
         self.in_effect
     }
 
-    /// What differs from `wanted`, as Traefik and its files tell; none: nothing.
-    pub async fn check(&mut self, wanted: &Routes) -> Result<Option<String>, RoutesError> {
+    /// What differs from `wanted`, as Traefik and its files tell.
+    pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
         self.program()?;
-        let running = self.supervisor.running().await?;
+        let running = self.running().await?;
         let plan = self.plan(wanted, &running).await;
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
             self.look(&running, &plan, wanted).await;
-            return Ok(Some(drift));
+            return Ok(Found::drift(drift));
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
-            return Ok(Some("the files of Traefik are not as they should be".to_owned()));
+            return Ok(Found::drift("the files of Traefik are not as they should be"));
         }
-        match self.api.loaded(generation.api(self.settings.api)).await {
-            Err(error) => Ok(Some(error.to_string())),
+        Ok(match self.api.loaded(generation.api(self.settings.api)).await {
+            Err(error) => Found::drift(error),
             Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
-                Some(difference) => Ok(Some(difference)),
-                None => complete(plan.problems).map(|()| None),
+                Some(difference) => Found::drift(difference),
+                None => {
+                    let awaited = self.certificates_are_had(&plan, wanted).await?;
+                    let problems: Vec<String> =
+                        plan.problems.iter().cloned().chain(awaited).collect();
+                    Found { drift: None, problem: problem(&problems) }
+                }
             },
-        }
+        })
     }
 
-    /// Has Traefik route as `wanted` says, and returns when it does.
+    /// Has Traefik route as `wanted` says, but for what cannot be done, and returns when it does.
     ///
     /// What was stopped in the middle is finished by the next one.
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
         let program = self.program()?;
-        let running = self.supervisor.running().await?;
+        let running = self.running().await?;
         let plan = self.plan(wanted, &running).await;
         let unit = Unit {
             generation: plan.fixed.generation.clone(),
@@ -187,8 +197,7 @@ impl<S: Supervisor> Proxy<S> {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
         }
-        self.retire(&unit.generation, &running).await?;
-        complete(plan.problems)
+        self.retire(&unit.generation, &running).await
     }
 
     /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
@@ -210,6 +219,15 @@ impl<S: Supervisor> Proxy<S> {
         let given = self.settings.program.as_deref();
         unit::find(given, std::env::var_os("PATH").as_deref())
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
+    }
+
+    /// The processes that there are, but for those that were told to end and have time for it.
+    async fn running(&mut self) -> Result<Vec<Running>, RoutesError> {
+        let mut running = self.supervisor.running().await?;
+        self.leaving.see(&running);
+        let now = Instant::now();
+        running.retain(|one| !self.leaving.has_time(&one.generation, now));
+        Ok(running)
     }
 
     async fn plan(&mut self, wanted: &Routes, running: &[Running]) -> Plan {
@@ -251,7 +269,11 @@ impl<S: Supervisor> Proxy<S> {
         wanted: &Routes,
         running: &[Running],
     ) -> Result<(), RoutesError> {
-        self.supervisor.start(unit).await?;
+        match self.leaving.forget(&unit.generation) {
+            // It goes back on what it was told, and the connections that it has are lost.
+            true => self.supervisor.restart(&unit.generation).await?,
+            false => self.supervisor.start(unit).await?,
+        }
         let Err(why) = self.until_loaded(&unit.generation, plan, wanted, START).await else {
             return Ok(());
         };
@@ -287,16 +309,23 @@ impl<S: Supervisor> Proxy<S> {
         loaded.map_err(|why| RoutesError::NotLoaded { unit: unit.name(), why })
     }
 
-    /// Ends the processes that came before.
+    /// Has the processes that came before end; at once, if they had their time.
     async fn retire(
         &mut self,
         current: &Generation,
         running: &[Running],
     ) -> Result<(), RoutesError> {
-        for one in running.iter().filter(|it| it.generation != *current) {
-            self.supervisor.stop(&one.generation).await?;
+        for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
+            if *is_up && !self.leaving.has(generation) {
+                self.supervisor.signal(generation, Signal::End).await?;
+                self.leaving.told(generation.clone(), Instant::now());
+            } else {
+                self.supervisor.stop(generation).await?;
+            }
         }
-        files::forget_all_but(&self.settings.folder, current)
+        // One that dies is started again, and must find what it was told.
+        let needed: Vec<&Generation> = self.leaving.all().chain([current]).collect();
+        files::forget_all_but(&self.settings.folder, &needed)
             .map_err(|why| self.not_written(why))?;
         self.supervisor.follow(current);
         Ok(())
@@ -323,6 +352,32 @@ impl<S: Supervisor> Proxy<S> {
                 Some(_) => tokio::time::sleep(AGAIN).await,
             }
         }
+    }
+
+    /// Sees to it that certificates are asked for until they are there; what is said of those that
+    /// are not.
+    async fn certificates_are_had(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<Option<String>, RoutesError> {
+        let (store, now) = (compile::store(&self.settings.folder), Instant::now());
+        if self.awaited.look(&plan.dynamic, &store, now) {
+            self.ask_again(plan, wanted).await?;
+        }
+        Ok(self.awaited.words(now))
+    }
+
+    /// Has Traefik ask for the certificates that it has not got: it does whenever it is told anything
+    /// new.
+    async fn ask_again(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
+        let dynamic = plan.dynamic.clone().stirred();
+        for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
+            let plan = self.write(plan).await?;
+            // One that does not is looked after with the next check.
+            let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, SEE).await;
+        }
+        Ok(())
     }
 
     /// Takes note of what is loaded; how it differs from what should be.
@@ -380,11 +435,10 @@ fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
     }
 }
 
-fn complete(problems: Vec<String>) -> Result<(), RoutesError> {
-    match problems.as_slice() {
-        [] => Ok(()),
-        _ => Err(RoutesError::Incomplete { problems }),
-    }
+/// What is said of a proxy that leaves something out.
+fn problem(left_out: &[String]) -> Option<String> {
+    let words = || format!("all other routes are in effect, but {}", left_out.join("; "));
+    (!left_out.is_empty()).then(words)
 }
 
 /// Whether a port could be listened on.

@@ -28,11 +28,11 @@ pub trait Section: Send + 'static {
     /// Why it cannot.
     type Error: Error + Send;
 
-    /// What differs from reality, in words; nothing where all is as `wanted` says.
+    /// How reality differs from `wanted`. Changes nothing that counts.
     fn check(
         &mut self,
         wanted: &Self::Table,
-    ) -> impl Future<Output = Result<Option<String>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
 
     /// Makes it so. Cancel-safe.
     fn apply(
@@ -49,6 +49,23 @@ pub trait Section: Send + 'static {
     /// What others need to know of it, for the mesh.
     fn identity(&self) -> Option<(PublicKey, Vec<std::net::SocketAddr>)> {
         None
+    }
+}
+
+/// What a check found; nothing where all is as the table says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// What differs, in words, and can be put right.
+    pub drift: Option<String>,
+    /// What cannot be had until somebody does something about it. It is reported, and keeps nothing
+    /// else from being put right.
+    pub problem: Option<String>,
+}
+
+impl Found {
+    /// Something differs.
+    pub fn drift(words: impl ToString) -> Self {
+        Self { drift: Some(words.to_string()), problem: None }
     }
 }
 
@@ -88,8 +105,13 @@ pub struct Kept<S: Section> {
     section: S,
     /// The table that was last found in effect.
     settled: Option<Hash256>,
+    /// The table that was last looked for.
+    looked: Option<Hash256>,
     problem: Option<String>,
-    setbacks: Setbacks<Hash256>,
+    /// By what is wrong: something else that is wrong is put right all the same.
+    setbacks: Setbacks<String>,
+    /// What is wrong, and left alone for a while.
+    held: Option<String>,
     /// Whether it could not be put right, and was not well since.
     has_failed: bool,
     /// Whether it is worth a look though the table is the same.
@@ -103,8 +125,10 @@ impl<S: Section> Kept<S> {
         Self {
             section,
             settled: before.map(|table| table.hash()),
+            looked: None,
             problem: None,
             setbacks: Setbacks::default(),
+            held: None,
             has_failed: false,
             in_doubt: true,
         }
@@ -126,49 +150,68 @@ impl<S: Section> Kept<S> {
         self.in_doubt = true;
     }
 
-    /// When it is worth another try.
+    /// When what is left alone is worth another try.
     pub fn look_at(&self) -> Option<Instant> {
-        self.setbacks.marks().values().map(|setback| setback.until).min()
+        let setback = self.setbacks.marks().get(self.held.as_ref()?)?;
+        Some(setback.until)
     }
 
     /// Whether a look is worth while.
     pub fn is_due(&self, wanted: &S::Table, now: Instant) -> bool {
-        let hash = wanted.hash();
-        let is_other = self.settled != Some(hash);
-        self.setbacks.is_due(&hash, now) && (is_other || self.in_doubt)
+        let is_other = self.looked != Some(wanted.hash());
+        is_other || self.in_doubt || self.look_at().is_some_and(|at| at <= now)
     }
 
     /// Looks whether it is as `wanted` says, if that is worth while.
     pub async fn look(&mut self, wanted: &Arc<S::Table>, now: Instant) -> Looked {
-        let hash = wanted.hash();
-        self.setbacks.retain(|of| *of == hash);
         if !self.is_due(wanted, now) {
             return Looked::Fine;
         }
-        let is_other = self.settled != Some(hash);
-        self.in_doubt = false;
+        let hash = wanted.hash();
+        match self.looked.replace(hash) {
+            Some(same) if same == hash => self.setbacks.forget_past(now),
+            _ => self.setbacks.forget_all(),
+        }
         match self.differs(wanted).await {
-            Ok(None) => self.is_well(hash),
-            Ok(Some(drift)) => {
-                return Looked::Differs { drift, is_news: is_other && !self.has_failed };
+            Ok(Found { drift: None, problem }) => self.is_well(hash, problem),
+            Ok(Found { drift: Some(drift), .. }) => {
+                if self.setbacks.is_due(&drift, now) {
+                    // Whoever gives up before it is put right looks again.
+                    self.in_doubt = true;
+                    let is_news = self.settled != Some(hash) && !self.has_failed;
+                    return Looked::Differs { drift, is_news };
+                }
+                (self.held, self.in_doubt) = (Some(drift), false);
             }
             // A check that could not tell is no reason to change anything.
-            Err(why) => self.failed(hash, why, now),
+            Err(why) => self.failed(why.clone(), why, now),
         }
         Looked::Fine
     }
 
-    /// Makes it as `wanted` says, and looks whether it is.
-    pub async fn put_right(&mut self, wanted: &Arc<S::Table>, now: Instant) -> Result<(), String> {
-        let done = self.apply(wanted).await;
-        match &done {
-            Ok(()) => self.is_well(wanted.hash()),
-            Err(why) => {
-                self.failed(wanted.hash(), why.clone(), now);
-                self.has_failed = true;
+    /// Makes it as `wanted` says, where it was found to differ by `drift`, and looks whether it is.
+    pub async fn put_right(
+        &mut self,
+        wanted: &Arc<S::Table>,
+        drift: String,
+        now: Instant,
+    ) -> Result<(), String> {
+        let applied = self.apply(wanted).await;
+        let (what, why) = match (self.differs(wanted).await, applied) {
+            (Ok(Found { drift: None, problem }), _) => {
+                self.is_well(wanted.hash(), problem);
+                return Ok(());
             }
-        }
-        done
+            (Ok(Found { drift: Some(still), .. }), Err(why)) => (still, why),
+            (Ok(Found { drift: Some(still), .. }), Ok(())) => {
+                let why = format!("it was put right, and still is not: {still}");
+                (still, why)
+            }
+            (Err(_), Err(why)) | (Err(why), Ok(())) => (drift, why),
+        };
+        self.failed(what, why.clone(), now);
+        (self.settled, self.has_failed) = (None, true);
+        Err(why)
     }
 
     /// Waits until it may have changed by itself. Cancel-safe.
@@ -182,7 +225,7 @@ impl<S: Section> Kept<S> {
         SectionReport { hash: self.section.in_effect(), problem: self.problem.clone() }
     }
 
-    async fn differs(&mut self, wanted: &S::Table) -> Result<Option<String>, String> {
+    async fn differs(&mut self, wanted: &S::Table) -> Result<Found, String> {
         match tokio::time::timeout(LIMIT, self.section.check(wanted)).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(format!("it could not be looked at within {} s", LIMIT.as_secs())),
@@ -191,27 +234,21 @@ impl<S: Section> Kept<S> {
 
     async fn apply(&mut self, wanted: &S::Table) -> Result<(), String> {
         match tokio::time::timeout(LIMIT, self.section.apply(wanted)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err(format!("it took more than {} s", LIMIT.as_secs())),
-        }
-        match self.differs(wanted).await? {
-            None => Ok(()),
-            Some(still) => Err(format!("it was put right, and still is not: {still}")),
+            Ok(applied) => applied.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("it took more than {} s", LIMIT.as_secs())),
         }
     }
 
-    fn is_well(&mut self, hash: Hash256) {
-        self.settled = Some(hash);
-        self.problem = None;
-        self.has_failed = false;
+    fn is_well(&mut self, hash: Hash256, problem: Option<String>) {
+        (self.settled, self.problem) = (Some(hash), problem);
+        (self.held, self.has_failed, self.in_doubt) = (None, false, false);
         self.setbacks.forget_all();
     }
 
-    fn failed(&mut self, hash: Hash256, why: String, now: Instant) {
-        self.setbacks.failed(hash, why.clone(), now);
-        self.problem = Some(why);
-        self.settled = None;
+    /// `what` is wrong, and left alone for a while.
+    fn failed(&mut self, what: String, why: String, now: Instant) {
+        self.setbacks.failed(what.clone(), why.clone(), now);
+        (self.held, self.problem, self.in_doubt) = (Some(what), Some(why), false);
     }
 }
 
@@ -233,23 +270,25 @@ impl Section for NamesSection {
     type Table = Names;
     type Error = NamesError;
 
-    async fn check(&mut self, wanted: &Names) -> Result<Option<String>, NamesError> {
+    async fn check(&mut self, wanted: &Names) -> Result<Found, NamesError> {
         match self.server.report().await {
             // It is started anew.
-            Err(stuck) => return Ok(Some(stuck.to_string())),
+            Err(stuck) => return Ok(Found::drift(stuck)),
             Ok(report) => {
                 self.serving = report.table.unwrap_or(Names::default().hash());
                 if report.table != Some(wanted.hash()) {
-                    return Ok(Some("DNS answers from another table".into()));
+                    return Ok(Found::drift("DNS answers from another table"));
                 }
             }
         }
-        match self.server.check(wanted).await {
-            Ok(()) => Ok(None),
+        Ok(match self.server.check(wanted).await {
+            Ok(()) => Found::default(),
             // It goes on trying by itself.
-            Err(error @ NamesError::NotListening { .. }) => Err(error),
-            Err(error) => Ok(Some(error.to_string())),
-        }
+            Err(error @ NamesError::NotListening { .. }) => {
+                Found { drift: None, problem: Some(error.to_string()) }
+            }
+            Err(error) => Found::drift(error),
+        })
     }
 
     async fn apply(&mut self, wanted: &Names) -> Result<(), NamesError> {

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fluke_model::directory::{PublicKey, Subnet};
+use fluke_model::directory::{Names, PublicKey, Subnet};
 use fluke_model::message::{NetworkReport, NodeType};
 use fluke_model::service::ServiceExecutor;
+use tokio::sync::watch;
 
 use super::ceiling::Ceiling;
 use super::inbox::Tables;
@@ -30,6 +31,8 @@ pub struct Sections {
     /// Only proxies have routes.
     routes: Option<Part<RoutesSection>>,
     mesh: Part<MeshSection>,
+    /// Where names lead, for the mesh: whom nobody is led to may well be silent.
+    led_to: watch::Sender<Option<Arc<Names>>>,
     /// How others reach this host, as it was last known.
     identity: Option<Identity>,
 }
@@ -75,20 +78,22 @@ impl Sections {
         let MeshConfig { port, endpoint } = config.mesh;
         let mesh = mesh::Setup { port, endpoint, ..mesh::Setup::new(folder.path()) };
         let why = refused(ServiceExecutor::Mesh);
+        let led_to = watch::Sender::new(None);
         let mesh = Part::open(NetworkReport::MESH, why, before.peers.as_ref(), || {
-            MeshSection::open(mesh, subnet)
+            MeshSection::open(mesh, subnet, led_to.subscribe())
         });
         // They are answered by the agent itself, which begins with those that it kept.
         let names = Part::open(NetworkReport::NAMES, refused(ServiceExecutor::Dns), None, || {
             NamesSection::start(names)
         });
         let identity = mesh.here().and_then(Section::identity);
-        Self { names, routes, mesh, identity }
+        Self { names, routes, mesh, led_to, identity }
     }
 
     /// Makes each as its table says, one after the other; one that fails stops none of the others,
     /// and one that takes long is not waited for.
     pub async fn settle(&mut self, tables: &Tables, account: Option<&Account>, scribe: &Scribe) {
+        self.led_to.send_replace(tables.names.clone());
         self.mesh.settle(tables.peers.as_ref(), account, scribe).await;
         self.names.settle(tables.names.as_ref(), account, scribe).await;
         if let Some(routes) = &mut self.routes {

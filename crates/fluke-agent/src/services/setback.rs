@@ -131,6 +131,12 @@ impl<K: Ord + Clone> Setbacks<K> {
         self.streaks.retain(|of, _| keep(of));
     }
 
+    /// Forgets those that make no difference any more: the next failure is the first again.
+    pub fn forget_past(&mut self, now: Instant) {
+        self.streaks.retain(|_, it| now.saturating_duration_since(it.until) <= STEADY);
+        self.marks.retain(|of, _| self.streaks.contains_key(of));
+    }
+
     fn lengthen(&mut self, of: &K, now: Instant) -> u32 {
         let streak = self.streaks.entry(of.clone()).or_insert(Streak::new(now));
         if now.saturating_duration_since(streak.until) > STEADY {

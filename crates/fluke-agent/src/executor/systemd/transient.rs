@@ -76,11 +76,6 @@ impl Transient {
         }
     }
 
-    /// Has a unit stopped and started; returns without waiting for it.
-    pub(crate) async fn restart(&self, name: &str) -> Result<(), CallError> {
-        self.link.bus().await?.queue_job(name, "RestartUnit").await
-    }
-
     /// Sends a signal to a unit's main process.
     pub(crate) async fn kill(&self, name: &str, signal: i32) -> Result<(), CallError> {
         self.link.bus().await?.kill(name, signal).await

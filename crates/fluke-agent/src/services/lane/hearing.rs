@@ -10,9 +10,9 @@ use super::desired::Desired;
 use super::saying::Said;
 use super::state::Cause;
 use super::{Lane, Wake};
-use crate::services::addresses;
 use crate::services::inbox::Word;
 use crate::services::sections::Sections;
+use crate::services::{addresses, mesh};
 use crate::state::Held;
 
 /// What is new in what the server said.
@@ -102,7 +102,7 @@ impl Lane {
         match self.claim {
             Some(claim) => claim.subnet,
             None => {
-                let subnet = addresses::own_choice(self.host.as_str());
+                let subnet = addresses::own_choice(self.host.as_str(), mesh::clashes());
                 self.take_subnet(Claim { subnet, since: (self.clock)() });
                 subnet
             }

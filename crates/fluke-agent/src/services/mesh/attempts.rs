@@ -10,12 +10,9 @@ use std::time::Duration;
 
 use fluke_model::directory::PublicKey;
 
-use super::device::{Device, PeerOrder};
-use super::plan::{Change, Wanted};
+use super::device::{Device, PeerOrder, SILENT};
+use super::plan::{Change, Wanted, WantedPeer};
 
-/// A tunnel without a handshake for so long is not alive: WireGuard makes one every two minutes, and
-/// gives keys up after three.
-const SILENT: Duration = Duration::from_secs(180);
 /// Time for three of WireGuard's own attempts.
 const TRY: Duration = Duration::from_secs(15);
 
@@ -31,6 +28,8 @@ struct Attempt {
     at: usize,
     /// On the agent's own clock.
     since: Duration,
+    /// Since when any of them is tried.
+    began: Duration,
 }
 
 impl Attempts {
@@ -51,7 +50,9 @@ impl Attempts {
                     _ => None,
                 };
                 let endpoints = peer.endpoints.clone();
-                let attempt = Attempt { endpoints, at: at.unwrap_or(0), since: now };
+                let before = self.0.get(key).filter(|before| before.endpoints == endpoints);
+                let began = before.filter(|_| at.is_some()).map_or(now, |before| before.began);
+                let attempt = Attempt { endpoints, at: at.unwrap_or(0), since: now, began };
                 self.0.insert(*key, attempt);
             }
             (PeerOrder::Remove, _) => drop(self.0.remove(key)),
@@ -65,15 +66,36 @@ impl Attempts {
         for (key, peer) in &wanted.peers {
             // What the interface has was not our doing: the first in line comes next.
             let last = peer.endpoints.len().saturating_sub(1);
-            let fresh = || Attempt { endpoints: Vec::new(), at: last, since: now };
+            let fresh = || Attempt { endpoints: Vec::new(), at: last, since: now, began: now };
             let attempt = self.0.entry(*key).or_insert_with(fresh);
-            attempt.endpoints.clone_from(&peer.endpoints);
+            if attempt.endpoints != peer.endpoints {
+                attempt.endpoints.clone_from(&peer.endpoints);
+                attempt.began = now;
+            }
         }
+    }
+
+    /// Those peers that were called for so long without an answer that there is no tunnel to them.
+    pub fn in_vain<'a>(
+        &'a self,
+        wanted: &'a Wanted,
+        device: &'a Device,
+        now: Duration,
+    ) -> impl Iterator<Item = &'a WantedPeer> {
+        let called = wanted.peers.iter().filter(|(_, peer)| !peer.endpoints.is_empty());
+        let unheard =
+            called.filter(move |(key, _)| match (device.peers.get(key), self.0.get(key)) {
+                (Some(has), Some(attempt)) => {
+                    has.silence.unwrap_or(now.saturating_sub(attempt.began)) >= SILENT
+                }
+                _ => false,
+            });
+        unheard.map(|(_, peer)| peer)
     }
 
     /// Those peers that are silent where they were tried, and where to try them next.
     pub fn next(&self, wanted: &Wanted, device: &Device, now: Duration) -> Vec<Change> {
-        let silent = device.peers.iter().filter(|(_, has)| has.silence.is_none_or(|s| s >= SILENT));
+        let silent = device.peers.iter().filter(|(_, has)| has.is_silent());
         let elsewhere = silent.filter_map(|(key, has)| {
             let (peer, attempt) = (wanted.peers.get(key)?, self.0.get(key)?);
             if now.saturating_sub(attempt.since) < TRY {

@@ -35,6 +35,17 @@ pub struct SeenPeer {
     pub silence: Option<Duration>,
 }
 
+/// A tunnel without a handshake for so long is not alive: WireGuard makes one every two minutes, and
+/// gives keys up after three.
+pub const SILENT: Duration = Duration::from_secs(180);
+
+impl SeenPeer {
+    /// Whether there is no tunnel to it.
+    pub fn is_silent(&self) -> bool {
+        self.silence.is_none_or(|silence| silence >= SILENT)
+    }
+}
+
 /// One thing that an interface can be told.
 #[derive(Debug)]
 pub enum Order<'a> {

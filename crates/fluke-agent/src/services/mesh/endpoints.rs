@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::net::{is_of_the_mesh, share};
+use super::net::share;
 
 /// More than that are not told: who has more, names the one that is good.
 pub const MOST: usize = 8;
@@ -49,11 +49,7 @@ fn is_usable(ip: IpAddr) -> bool {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    !(is_local
-        || ip.is_loopback()
-        || ip.is_unspecified()
-        || ip.is_multicast()
-        || is_of_the_mesh(ip))
+    !(is_local || ip.is_loopback() || ip.is_unspecified() || ip.is_multicast())
 }
 
 fn is_private(ip: IpAddr) -> bool {

@@ -1,7 +1,7 @@
 //! The interface itself: looked at, and told. Makes no decisions.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,12 +17,14 @@ use super::endpoints::Own;
 use super::key::PrivateKey;
 use super::net::Net;
 use super::netlink::message::Message;
+use super::netlink::nftables::Chain;
 use super::netlink::route::{self, Address, Link};
 use super::netlink::{Family, Socket, nftables, wireguard};
 use super::plan::{Change, Seen, SeenLink};
 use super::uapi;
 use super::userspace::{self, Keeper};
 use crate::host::daemon;
+use crate::services::bridge::INTERFACE as BRIDGE;
 
 /// Whether the host forwards packets between its networks.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -74,7 +76,7 @@ impl Interface {
         let link = self.link().map_err(|source| self.unseen("the interface", source))?;
         let forwarding = std::fs::read_to_string(FORWARDING);
         let rules = comments().map_err(|source| self.unseen("the rules of nftables", source))?;
-        let shut = self.is_shut(Net::of_containers(own));
+        let shut = self.shut(own);
         let mut seen = Seen {
             shut: shut.map_err(|source| self.unseen("the rules of iptables", source))?,
             forwarding: forwarding.is_ok_and(|text| text.trim() == "1"),
@@ -109,7 +111,7 @@ impl Interface {
                 let (batch, confirmed) = nftables::replace(&self.name, Net::of_containers(own));
                 Socket::open(Family::Netfilter).and_then(|socket| socket.tell(&batch, confirmed))
             }
-            Change::Open => self.open(Net::of_containers(own)),
+            Change::Open(chain) => self.open(*chain, own),
             Change::Key => self.tell(&Order::Key(key)).await,
             Change::Port(port) => self.tell(&Order::Port(*port)).await,
             Change::Peer(peer, order) => self.tell(&Order::Peer(*peer, order)).await,
@@ -132,11 +134,13 @@ impl Interface {
             }
             let (batch, confirmed) = nftables::remove();
             Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
-            let (batch, confirmed) = nftables::close(&self.openings()?);
-            match confirmed {
-                0 => Ok(()),
-                _ => Socket::open(Family::Netfilter)?.tell(&batch, confirmed),
+            for chain in Chain::ALL {
+                let (batch, confirmed) = nftables::close(chain, &self.openings(chain)?);
+                if confirmed > 0 {
+                    Socket::open(Family::Netfilter)?.tell(&batch, confirmed)?;
+                }
             }
+            Ok(())
         };
         removed.await.map_err(|source| MeshError::NotMade { source })
     }
@@ -146,7 +150,55 @@ impl Interface {
         self.link().ok().flatten().map(|link| link.index)
     }
 
-    /// The host's own addresses, but for those of this interface.
+    /// The networks that this host is in or leads to, and that are in the way of the mesh; not those
+    /// of this interface, nor of the bridge of its containers.
+    pub fn foreign(&self) -> io::Result<BTreeSet<Net>> {
+        let socket = Socket::open(Family::Route)?;
+        let mut ours = BTreeSet::new();
+        for name in [&self.name, BRIDGE] {
+            ours.extend(found(socket.ask(route::get_link(name)))?.map(|link| link.index));
+        }
+        let mut nets = BTreeSet::new();
+        socket.list(route::get_routes(), |_, body| {
+            let is_ours = |it: &route::Route| it.index.is_some_and(|index| ours.contains(&index));
+            nets.extend(route::read_route(body).filter(|it| !is_ours(it)).map(|it| it.to));
+        })?;
+        socket.list(route::get_addresses(), |_, body| {
+            let address = route::read_address(body).filter(|it| !ours.contains(&it.index));
+            if let Some((IpAddr::V4(address), bits)) = address.map(|it| (it.ip, it.bits)) {
+                nets.insert(Net::around(address, bits));
+            }
+        })?;
+        nets.retain(|net| net.is_in_the_way());
+        Ok(nets)
+    }
+
+    /// How long packets to all of these may be on their way; none where that cannot be told of any.
+    pub fn underlay(&self, to: impl Iterator<Item = IpAddr>) -> io::Result<Option<u32>> {
+        let socket = Socket::open(Family::Route)?;
+        let mut links = BTreeMap::new();
+        let mut least = None;
+        for to in to {
+            // What is not to be reached now has no length.
+            let Ok((_, way)) = socket.ask(route::get_way(to)) else { continue };
+            let mtu = match route::read_way(&way) {
+                (_, Some(mtu)) => Some(mtu),
+                (None, None) => None,
+                (Some(index), None) => match links.entry(index) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => {
+                        let link = found(socket.ask(route::get_link_at(index)))?;
+                        *unknown.insert(link.map(|link| link.mtu))
+                    }
+                },
+            };
+            least = least.into_iter().chain(mtu).min();
+        }
+        Ok(least)
+    }
+
+    /// The host's own addresses, but for those of this interface and of the bridge of its containers:
+    /// a tunnel through itself leads nowhere.
     pub fn own_addresses(&self) -> io::Result<Vec<Own>> {
         let socket = Socket::open(Family::Route)?;
         let mut addresses = Vec::new();
@@ -161,7 +213,8 @@ impl Interface {
                 link.insert(found(socket.ask(route::get_link_at(address.index)))?);
             }
         }
-        let leads_out = |link: &&Link| link.up && !link.loopback && link.name != self.name;
+        let is_ours = |link: &Link| link.name == self.name || link.name == BRIDGE;
+        let leads_out = |link: &&Link| link.up && !link.loopback && !is_ours(link);
         let own = |it: &Address| {
             let link = links.get(&it.index)?.as_ref().filter(leads_out)?;
             let is_virtual = VIRTUAL.contains(&link.kind.as_str());
@@ -170,13 +223,23 @@ impl Interface {
         Ok(addresses.iter().filter_map(own).collect())
     }
 
-    /// Whether iptables keeps the mesh and our containers apart.
-    fn is_shut(&self, own: Net) -> io::Result<bool> {
-        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain()) {
+    /// The chains of iptables that keep out what is ours.
+    fn shut(&self, own: Subnet) -> io::Result<Vec<Chain>> {
+        let mut shut = Vec::new();
+        for chain in Chain::ALL {
+            if self.is_shut(chain, own)? {
+                shut.push(chain);
+            }
+        }
+        Ok(shut)
+    }
+
+    fn is_shut(&self, chain: Chain, own: Subnet) -> io::Result<bool> {
+        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain(chain)) {
             Ok((_, body)) if nftables::is_closed(&body) => {
-                let found = self.openings()?;
+                let found = self.openings(chain)?;
                 let is_there = |wanted| found.iter().any(|rule| rule.comment == wanted);
-                Ok(!nftables::openings(&self.name, own).into_iter().all(is_there))
+                Ok(!nftables::openings(chain, &self.name, own).into_iter().all(is_there))
             }
             Ok(_) => Ok(false),
             Err(error) if is(&error, Errno::NOENT) => Ok(false),
@@ -184,14 +247,14 @@ impl Interface {
         }
     }
 
-    fn open(&self, own: Net) -> io::Result<()> {
-        let (batch, confirmed) = nftables::open(&self.name, own, &self.openings()?);
+    fn open(&self, chain: Chain, own: Subnet) -> io::Result<()> {
+        let (batch, confirmed) = nftables::open(chain, &self.name, own, &self.openings(chain)?);
         Socket::open(Family::Netfilter)?.tell(&batch, confirmed)
     }
 
     /// The rules in iptables' chain that were made here.
-    fn openings(&self) -> io::Result<Vec<nftables::Rule>> {
-        let mut rules = rules(nftables::get_their_rules())?;
+    fn openings(&self, chain: Chain) -> io::Result<Vec<nftables::Rule>> {
+        let mut rules = rules(nftables::get_their_rules(chain))?;
         let beginning = nftables::opening(&self.name);
         rules.retain(|rule| rule.comment.starts_with(&beginning));
         Ok(rules)
@@ -237,7 +300,7 @@ impl Interface {
             }
         })?;
         socket.list(route::get_routes(), |_, body| {
-            let route = route::read_route(body).filter(|it| it.index == link.index);
+            let route = route::read_route(body).filter(|it| it.index == Some(link.index));
             seen.routes.extend(route.map(|it| (it.to, it.source)));
         })?;
         Ok(seen)

@@ -1,4 +1,4 @@
-//! Networks, and which of them are the mesh's.
+//! Networks, and where the mesh has its own.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,6 +14,12 @@ pub struct Net {
     pub bits: u8,
 }
 
+/// Where the addresses of hosts are, and those of containers.
+const RANGES: [Net; 2] = [
+    Net { address: Ipv4Addr::new(10, 100, 0, 0), bits: 16 },
+    Net { address: Ipv4Addr::new(10, 192, 0, 0), bits: 10 },
+];
+
 impl Net {
     /// A host's own address in the mesh.
     pub fn of_host(subnet: Subnet) -> Self {
@@ -23,6 +29,28 @@ impl Net {
     /// The network of its containers.
     pub fn of_containers(subnet: Subnet) -> Self {
         Self { address: subnet.network(), bits: 24 }
+    }
+
+    /// The network that an address with its length is in.
+    pub fn around(address: Ipv4Addr, bits: u8) -> Self {
+        let mask = u32::MAX.checked_shl(u32::from(32 - bits.min(32))).unwrap_or(0);
+        Self { address: Ipv4Addr::from_bits(address.to_bits() & mask), bits }
+    }
+
+    /// Whether there are addresses that both have.
+    pub fn overlaps(self, other: Self) -> bool {
+        share(self.address.into(), other.address.into(), self.bits.min(other.bits))
+    }
+
+    /// Whether somebody who has it has what may be the mesh's. A network that is wider than all of
+    /// that is a way out, and says nothing of what is there: what is more specific goes before it.
+    pub fn is_in_the_way(self) -> bool {
+        self.bits >= RANGES[1].bits && RANGES.iter().any(|range| range.overlaps(self))
+    }
+
+    /// Whether an address is one of its own.
+    pub fn contains(self, address: Ipv4Addr) -> bool {
+        share(self.address.into(), address.into(), self.bits)
     }
 
     /// Reads `10.200.7.0/24`.
@@ -36,14 +64,6 @@ impl Net {
 impl fmt::Display for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)
-    }
-}
-
-/// Whether an address is one that only the mesh leads to: a tunnel through itself leads nowhere.
-pub fn is_of_the_mesh(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => matches!(ip.octets(), [10, 100 | 200..=255, ..]),
-        IpAddr::V6(_) => false,
     }
 }
 

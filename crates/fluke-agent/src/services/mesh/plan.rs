@@ -6,17 +6,22 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fluke_model::directory::{Peers, PublicKey, Subnet};
 use fluke_model::id::{AgentName, Hash256};
 
 use super::attempts::Attempts;
 use super::device::{Device, PeerOrder, SeenPeer};
-use super::net::{Net, is_of_the_mesh};
+use super::net::Net;
+use super::netlink::nftables::Chain;
 
-/// What WireGuard takes of 1500 bytes, over IPv6 as well.
-pub const MTU: u32 = 1420;
+/// What WireGuard leaves of 1500 bytes.
+const MTU: u32 = 1420;
+/// What it takes, over IPv6 as well.
+const OVERHEAD: u32 = 80;
+/// What everybody may rely on.
+const LEAST: u32 = 1280;
 /// Often enough for every NAT in between to remember.
 pub const KEEPALIVE: u16 = 25;
 
@@ -27,14 +32,18 @@ pub struct Wanted {
     pub key: PublicKey,
     /// Where it should listen.
     pub port: u16,
+    /// How long its packets may be.
+    pub mtu: u32,
     /// Its only address.
     pub address: Ipv4Addr,
     /// Whom it should know.
     pub peers: BTreeMap<PublicKey, WantedPeer>,
     /// The comments of the rules that should be in force.
     pub rules: Vec<String>,
-    /// Rows of the table that cannot be had, and why.
+    /// Rows of the table that cannot be had, or not all of what they say, and why.
     pub left_out: BTreeMap<AgentName, String>,
+    /// The network that this host has elsewhere, and its containers have addresses of.
+    pub clash: Option<Net>,
 }
 
 /// What an interface should know of a peer.
@@ -66,8 +75,8 @@ pub struct Seen {
     pub forwarding: bool,
     /// The comments of the rules that are in force.
     pub rules: Vec<String>,
-    /// Whether somebody else's rules keep out what comes to our containers.
-    pub shut: bool,
+    /// Chains of iptables that keep out what is ours.
+    pub shut: Vec<Chain>,
     /// Whether the program that serves the interface hangs: what WireGuard has nobody knows then.
     pub stuck: bool,
 }
@@ -114,8 +123,8 @@ pub enum Change {
     Forwarding,
     /// Put the rules in force.
     Rules,
-    /// Let through what comes to our containers.
-    Open,
+    /// Let through what is ours.
+    Open(Chain),
 }
 
 impl Wanted {
@@ -143,16 +152,56 @@ impl Wanted {
                 left_out.insert(name.clone(), format!("has the subnet of {whose}"));
             } else {
                 subnets.insert(peer.subnet, Some(name));
-                let endpoints = peer.endpoints.iter().copied();
                 let wanted = WantedPeer {
                     name: name.clone(),
-                    endpoints: endpoints.filter(|to| !is_of_the_mesh(to.ip())).collect(),
+                    endpoints: peer.endpoints.clone(),
                     allowed: [Net::of_host(peer.subnet), Net::of_containers(peer.subnet)].into(),
                 };
                 peers.insert(peer.public_key, wanted);
             }
         }
-        Self { key, port, address: own.host(), peers, rules: rules.into(), left_out }
+        let (address, rules) = (own.host(), rules.into());
+        Self { key, port, mtu: MTU, address, peers, rules, left_out, clash: None }
+    }
+
+    /// On a host that has `foreign` networks elsewhere: nothing leads away from them. And no tunnel
+    /// leads through itself, to what only the mesh leads to.
+    pub fn beside(mut self, own: Subnet, foreign: &BTreeSet<Net>) -> Self {
+        for peer in self.peers.values_mut() {
+            let clash = |net: &Net| Some((*net, overlap(*net, foreign)?));
+            if let Some((net, with)) = peer.allowed.iter().find_map(clash) {
+                let why = format!(
+                    "is not led to at {net}: this host has {with} elsewhere (`ip route`), which \
+                     must not be where the mesh has its addresses"
+                );
+                self.left_out.insert(peer.name.clone(), why);
+                peer.allowed.retain(|net| overlap(*net, foreign).is_none());
+            }
+        }
+        self.clash = clash(own, foreign);
+        let own = [Net::of_host(own), Net::of_containers(own)];
+        let inside: BTreeSet<Net> = self.routes().copied().chain(own).collect();
+        let is_inside = |to: &SocketAddr| match to.ip() {
+            IpAddr::V4(ip) => [24, 32].iter().any(|bits| inside.contains(&Net::around(ip, *bits))),
+            IpAddr::V6(_) => false,
+        };
+        self.peers.values_mut().for_each(|peer| peer.endpoints.retain(|to| !is_inside(to)));
+        self
+    }
+
+    /// Where each peer is reached, or else would be called first.
+    pub fn places(&self, device: &Device) -> impl Iterator<Item = IpAddr> {
+        self.peers.iter().filter_map(|(key, peer)| {
+            let heard = device.peers.get(key).filter(|has| !has.is_silent());
+            let place = heard.and_then(|has| has.endpoint).or(peer.endpoints.first().copied());
+            place.map(|to| to.ip())
+        })
+    }
+
+    /// Where packets to others may be so long, if that is known, with WireGuard's own around them.
+    pub fn fitting(mut self, underlay: Option<u32>) -> Self {
+        self.mtu = underlay.map_or(MTU, |mtu| mtu.saturating_sub(OVERHEAD).clamp(LEAST, MTU));
+        self
     }
 
     /// Who a key belongs to, for people.
@@ -163,6 +212,16 @@ impl Wanted {
     fn routes(&self) -> impl Iterator<Item = &Net> {
         self.peers.values().flat_map(|peer| &peer.allowed)
     }
+}
+
+/// The network that a host with this subnet has elsewhere as well.
+pub fn clash(own: Subnet, foreign: &BTreeSet<Net>) -> Option<Net> {
+    let own = [Net::of_host(own), Net::of_containers(own)];
+    own.into_iter().find_map(|net| overlap(net, foreign))
+}
+
+fn overlap(net: Net, foreign: &BTreeSet<Net>) -> Option<Net> {
+    foreign.iter().copied().find(|it| it.overlaps(net))
 }
 
 /// All that has to be done, in order; nothing where all is well.
@@ -181,9 +240,7 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
     if seen.rules != wanted.rules {
         changes.push(Change::Rules);
     }
-    if seen.shut {
-        changes.push(Change::Open);
-    }
+    changes.extend(seen.shut.iter().copied().map(Change::Open));
     if device.key != Some(wanted.key) {
         changes.push(Change::Key);
     }
@@ -200,8 +257,8 @@ pub fn plan(wanted: &Wanted, seen: &Seen, attempts: &Attempts) -> Vec<Change> {
 /// The interface itself. Routes that are not wanted go before addresses do, which would take routes
 /// with them.
 fn bring_up(wanted: &Wanted, link: &SeenLink, changes: &mut Vec<Change>) {
-    if link.mtu != MTU {
-        changes.push(Change::Mtu(MTU));
+    if link.mtu != wanted.mtu {
+        changes.push(Change::Mtu(wanted.mtu));
     }
     let own = Net { address: wanted.address, bits: 32 };
     if !link.addresses.contains(&own) {
@@ -269,6 +326,7 @@ fn update(
 pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
     let is_so = |name: &AgentName, key: &PublicKey| {
         let peer = wanted.peers.get(key).filter(|peer| peer.name == *name);
+        let peer = peer.filter(|peer| !wanted.left_out.contains_key(&peer.name));
         match (peer, &seen.link) {
             (Some(peer), Some(link)) => {
                 let has = seen.device.peers.get(key);
@@ -318,7 +376,8 @@ impl Change {
             Self::AddRoute(net) => format!("it does not lead to {net}"),
             Self::Forwarding => "the host does not forward packets".to_owned(),
             Self::Rules => format!("the rules of `{}` are others", super::RULES),
-            Self::Open => "iptables keeps the mesh from containers".to_owned(),
+            Self::Open(Chain::Forward) => "iptables keeps the mesh from containers".to_owned(),
+            Self::Open(Chain::Input) => "iptables keeps containers from DNS".to_owned(),
             Self::Peer(key, order) => {
                 let name = wanted.name_of(key);
                 match order {

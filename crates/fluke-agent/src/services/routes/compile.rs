@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::config::{
     Dynamic, Middleware, Pair, Retry, Router, RouterTls, Section, Server, Service, Share, Tls,
 };
+use super::leaving::GRACE;
 use super::settings::{Acme, Network, Settings};
 
 /// How much a container of this host is preferred to one of another.
@@ -24,7 +25,7 @@ pub const WEB: &str = "web";
 /// Where requests come in over TLS.
 pub const SECURE: &str = "websecure";
 /// The one who is asked for certificates.
-const RESOLVER: &str = "acme";
+pub const RESOLVER: &str = "acme";
 /// The entry point that Traefik takes for its API, by this name.
 const API: &str = "traefik";
 /// What sends a request again that did not reach its container: one that died, or whose host did, is
@@ -361,18 +362,34 @@ pub fn dynamic_folder(folder: &Path) -> std::path::PathBuf {
     folder.join("dynamic")
 }
 
+/// Where Traefik keeps the certificates that it got.
+pub fn store(folder: &Path) -> std::path::PathBuf {
+    folder.join("acme.json")
+}
+
 fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     let mut entry_points = BTreeMap::new();
     let listen = |port| address(settings.listen, port);
     // The next process of Traefik listens before the last one ends.
     let shared = |address: String| json!({ "address": address, "reusePort": true });
-    let mut web = shared(listen(settings.web));
+    let lasting = |address: String| {
+        let mut shared = shared(address);
+        let grace = format!("{}s", GRACE.as_secs());
+        shared["transport"] = json!({ "lifeCycle": { "graceTimeOut": grace } });
+        shared
+    };
+    let mut web = lasting(listen(settings.web));
     if settings.has_tls() {
         web["http"] = json!({ "redirections": { "entryPoint": { "to": SECURE } } });
-        entry_points.insert(SECURE.to_owned(), shared(listen(settings.secure)));
+        entry_points.insert(SECURE.to_owned(), lasting(listen(settings.secure)));
     }
     entry_points.insert(WEB.to_owned(), web);
-    entry_points.extend(gates.iter().map(|it| (it.name(), shared(it.address(settings.listen)))));
+    entry_points.extend(gates.iter().map(|it| {
+        let address = it.address(settings.listen);
+        // Packets of others would go on to come to a process that takes none from them.
+        let is_lasting = matches!(it, Gate::Tcp(_));
+        (it.name(), if is_lasting { lasting(address) } else { shared(address) })
+    }));
     let mut all = json!({
         "global": { "checkNewVersion": false, "sendAnonymousUsage": false },
         "entryPoints": entry_points,
@@ -397,7 +414,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
 fn resolver(acme: &Acme, settings: &Settings) -> Value {
     let mut resolver = json!({
         "email": acme.email,
-        "storage": settings.folder.join("acme.json"),
+        "storage": store(&settings.folder),
         "httpChallenge": { "entryPoint": WEB },
     });
     if let Some(directory) = &acme.directory {

@@ -205,6 +205,12 @@ impl Dynamic {
         self
     }
 
+    /// The same, but not to Traefik.
+    pub fn stirred(mut self) -> Self {
+        self.http.services.insert(format!("{MARK}again"), Service::of_servers(Vec::new()));
+        self
+    }
+
     /// Whether a service is only there to be seen.
     pub fn is_mark(name: &str) -> bool {
         name.starts_with(MARK) && !name.contains('.')

@@ -34,9 +34,9 @@ pub fn write(folder: &Path, plan: &Plan) -> io::Result<()> {
 }
 
 /// Removes what only processes of the past have read.
-pub fn forget_all_but(folder: &Path, generation: &Generation) -> io::Result<()> {
-    let current = fixed_path(folder, generation);
-    fixed(folder)?.iter().filter(|path| **path != current).try_for_each(|path| remove(path))
+pub fn forget_all_but(folder: &Path, needed: &[&Generation]) -> io::Result<()> {
+    let needed: Vec<PathBuf> = needed.iter().map(|it| fixed_path(folder, it)).collect();
+    fixed(folder)?.iter().filter(|path| !needed.contains(path)).try_for_each(|path| remove(path))
 }
 
 /// Removes all that any process was told.

@@ -185,7 +185,7 @@ fn gate(router: &Router) -> Option<Gate> {
 }
 
 /// What stands in a rule of one condition.
-fn quoted<'a>(rule: &'a str, condition: &str) -> Option<&'a str> {
+pub fn quoted<'a>(rule: &'a str, condition: &str) -> Option<&'a str> {
     rule.strip_prefix(condition)?.strip_prefix("(`")?.strip_suffix("`)")
 }
 

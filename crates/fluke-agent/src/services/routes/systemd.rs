@@ -71,7 +71,8 @@ impl Supervisor for Systemd {
     }
 
     async fn restart(&mut self, generation: &Generation) -> Result<(), SupervisorError> {
-        self.units.restart(&unit::name(generation)).await.map_err(failed)
+        // It may be one that does not listen; what was killed systemd starts again.
+        self.units.kill(&unit::name(generation), nix::libc::SIGKILL).await.map_err(failed)
     }
 
     async fn signal(
@@ -82,6 +83,7 @@ impl Supervisor for Systemd {
         let number = match signal {
             Signal::Reload => nix::libc::SIGHUP,
             Signal::Reopen => nix::libc::SIGUSR1,
+            Signal::End => nix::libc::SIGTERM,
         };
         self.units.kill(&unit::name(generation), number).await.map_err(failed)
     }
@@ -114,13 +116,15 @@ fn properties(unit: &Unit) -> Properties {
         ("Description", "Traefik, kept by fluke".into()),
         ("Type", "exec".into()),
         ("ExecStart", vec![(program, command, false)].into()),
-        // A failure at its start, such as a port that is not free, may pass.
-        ("Restart", "always".into()),
+        // A failure at its start, such as a port that is not free, may pass. One that ends because
+        // it was told to is not started again.
+        ("Restart", "on-failure".into()),
         ("RestartUSec", (SECOND / 4).into()),
         ("StartLimitIntervalUSec", 0u64.into()),
         ("CollectMode", "inactive-or-failed".into()),
-        // Requests under way have ten seconds to end.
-        ("TimeoutStopUSec", (20 * SECOND).into()),
+        // Neither a host that is switched off nor one that is no proxy any more waits for as long as
+        // connections may last.
+        ("TimeoutStopUSec", (10 * SECOND).into()),
         ("UMask", 0o077u32.into()),
         ("LimitNOFILE", FILES.into()),
         ("ReadWritePaths", vec![folder].into()),

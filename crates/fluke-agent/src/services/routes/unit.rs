@@ -65,6 +65,8 @@ pub enum Signal {
     Reload,
     /// Write to a new log.
     Reopen,
+    /// Take nothing new, and end when all that is under way is over.
+    End,
 }
 
 /// Why it could not be done.
@@ -89,13 +91,13 @@ pub trait Supervisor: Send {
     /// Starts one that is not there.
     fn start(&mut self, unit: &Unit) -> impl Future<Output = Result<(), SupervisorError>> + Send;
 
-    /// Has one end, in its own time; one that is not there is fine.
+    /// Has one end, within seconds; one that is not there is fine.
     fn stop(
         &mut self,
         generation: &Generation,
     ) -> impl Future<Output = Result<(), SupervisorError>> + Send;
 
-    /// Has one end and start again.
+    /// Has one that runs end at once and start again.
     fn restart(
         &mut self,
         generation: &Generation,

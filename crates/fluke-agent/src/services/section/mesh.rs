@@ -1,11 +1,13 @@
 //! The mesh as a section.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::directory::{Names, Peers, PublicKey, Subnet};
 use fluke_model::id::Hash256;
+use tokio::sync::watch;
 
-use super::Section;
+use super::{Found, Section};
 use crate::services::mesh::{Mesh, MeshError, Setup};
 
 /// This host's end of the mesh, once it could be opened.
@@ -13,14 +15,16 @@ use crate::services::mesh::{Mesh, MeshError, Setup};
 pub struct MeshSection {
     setup: Setup,
     subnet: Subnet,
+    /// Where names lead now.
+    names: watch::Receiver<Option<Arc<Names>>>,
     mesh: Option<Mesh>,
 }
 
 impl MeshSection {
     /// Opens it; what fails is tried again with the next look, and told then.
-    pub fn open(setup: Setup, subnet: Subnet) -> Self {
+    pub fn open(setup: Setup, subnet: Subnet, names: watch::Receiver<Option<Arc<Names>>>) -> Self {
         let mesh = Mesh::open(setup.clone()).ok();
-        Self { setup, subnet, mesh }
+        Self { setup, subnet, names, mesh }
     }
 
     fn mesh(&mut self) -> Result<&mut Mesh, MeshError> {
@@ -35,9 +39,9 @@ impl Section for MeshSection {
     type Table = Peers;
     type Error = MeshError;
 
-    async fn check(&mut self, wanted: &Peers) -> Result<Option<String>, MeshError> {
-        let subnet = self.subnet;
-        self.mesh()?.check(subnet, wanted).await
+    async fn check(&mut self, wanted: &Peers) -> Result<Found, MeshError> {
+        let (subnet, names) = (self.subnet, self.names.borrow().clone().unwrap_or_default());
+        self.mesh()?.check(subnet, wanted, &names).await
     }
 
     async fn apply(&mut self, wanted: &Peers) -> Result<(), MeshError> {

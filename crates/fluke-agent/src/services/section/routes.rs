@@ -3,7 +3,7 @@
 use fluke_model::directory::Routes;
 use fluke_model::id::Hash256;
 
-use super::Section;
+use super::{Found, Section};
 use crate::services::routes::{Proxy, RoutesError, Settings};
 
 /// Traefik on this host, once there is a way to ask it.
@@ -31,7 +31,7 @@ impl Section for RoutesSection {
     type Table = Routes;
     type Error = RoutesError;
 
-    async fn check(&mut self, wanted: &Routes) -> Result<Option<String>, RoutesError> {
+    async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
         self.proxy()?.check(wanted).await
     }
 

@@ -221,3 +221,35 @@ fn a_proxy_that_cannot_listen_keeps_no_container_waiting() {
     edge.run("systemctl stop other");
     bed.until("the shop is open once it can be", |_| shop(&edge) == "1");
 }
+
+#[test]
+fn a_connection_outlasts_the_process_that_it_came_by_and_a_new_port_waits_for_neither() {
+    let Some(bed) = bed() else { return };
+    let [edge] = bed.hosts(["edge-1"]);
+    bed.brings(&traefik(), "traefik");
+    has_image(&edge, "1");
+    let edge = edge.joins_as(&Join { labels: "role=app".into(), ..is_proxy() });
+    let port = |external: u16| {
+        format!(
+            "port \"plain\" {{\n    container = 3000\n    protocol  = \"tcp\"\n    \
+             external  = {external}\n  }}"
+        )
+    };
+    let at = |external: u16| answer(&edge, &format!("http://127.0.0.1:{external}"));
+    bed.commit("web.fluke.hcl", &service("web", "1", &port(15432)));
+    bed.until("it answers at its port", |_| at(15432) == "1");
+    // Somebody connects, and takes their time.
+    edge.write("/tmp/asked", "");
+    let asks = "tail -f /tmp/asked | busybox nc 127.0.0.1 15432 >/tmp/answered";
+    edge.unit("long.service", &format!("[Service]\nExecStart=/bin/sh -c '{asks}'\n"));
+    edge.run("systemctl start long");
+    edge.until("ss -tnH state established dport = :15432 | grep -q .");
+    bed.commit("db.fluke.hcl", &service("db", "1", &port(15433)));
+    bed.until("the new port answers, too", |_| at(15433) == "1" && at(15432) == "1");
+    bed.settles();
+    assert_eq!(edge.run("pgrep -xc traefik"), "2", "one is left to those whom it served");
+    edge.run(r"printf 'GET / HTTP/1.0\r\n\r\n' >>/tmp/asked");
+    edge.until("grep -qx 1 /tmp/answered");
+    edge.until("test $(pgrep -xc traefik) = 1");
+    bed.until("all goes on", |_| at(15433) == "1" && at(15432) == "1");
+}

@@ -299,7 +299,7 @@ impl Stage {
     }
 
     pub fn subnet(&self) -> Subnet {
-        own_choice(HOST)
+        own_choice(HOST, |_| false)
     }
 
     pub fn claimed(&self) -> Option<Ipv4Addr> {

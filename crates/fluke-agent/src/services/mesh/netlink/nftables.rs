@@ -1,11 +1,12 @@
-//! A table of nftables that is ours alone, and two rules in a chain of others.
+//! A table of nftables that is ours alone, and a few rules in chains of others.
 //!
 //! ```text
 //! table ip fluke-mesh {
 //!   chain postrouting { type nat hook postrouting priority 90;
 //!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr }
 //!   chain forward { type filter hook forward priority -10;
-//!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop }
+//!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop
+//!     oifname "fluke0" tcp flags syn tcp option maxseg size set rt mtu }
 //! }
 //! ```
 //!
@@ -14,18 +15,47 @@
 //! the say: to itself, so that containers of other hosts see who asks. And what comes out of the mesh
 //! is for this host and its containers: it is nobody's way into the networks behind.
 //!
+//! Hosts may have different MTUs, and no router is on the way between two to tell of it: containers
+//! agree on what fits into both ends when they connect, each host having its say as they do.
+//!
 //! Who lets nothing pass cannot be overruled from a table of our own. Docker and ufw close the chain
 //! `FORWARD` of iptables; where it is closed, it gets a rule for each way, in the form in which
 //! iptables itself would have it. Netavark's own rules there let pass what containers send only until
-//! Podman 5: since then, they are in a table of its own, too.
+//! Podman 5: since then, they are in a table of its own, too. The same goes for `INPUT`, and for what
+//! containers ask their host's DNS.
+
+use fluke_model::directory::Subnet;
 
 use super::message::{APPEND, Attributes, CREATE, Message, attributes, text};
+use crate::services::bridge;
 use crate::services::mesh::net::Net;
+use crate::services::names::PORT as DNS;
 
 /// What it is called.
 pub const TABLE: &str = "fluke-mesh";
-/// Where iptables has what is forwarded.
-const THEIRS: (&str, &str) = ("filter", "FORWARD");
+/// Where iptables has its chains.
+const THEIRS: &str = "filter";
+
+/// A chain of iptables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// What is forwarded.
+    Forward,
+    /// What is for the host itself.
+    Input,
+}
+
+impl Chain {
+    /// Those that may be closed to what is ours.
+    pub const ALL: [Self; 2] = [Self::Forward, Self::Input];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "FORWARD",
+            Self::Input => "INPUT",
+        }
+    }
+}
 
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
@@ -75,6 +105,19 @@ const NOT_EQUAL: u32 = 1;
 const META_IN_NAME: u32 = 6;
 const META_OUT_NAME: u32 = 7;
 const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+const PROTOCOL: u32 = 9;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Of either's header.
+const TO_PORT: u32 = 2;
+/// Of TCP's header.
+const FLAGS: u32 = 13;
+const SYN: u8 = 0x2;
+const MAX_SEGMENT: u8 = 2;
+const TCP_OPTION: u32 = 1;
+const RT_MSS: u32 = 3;
+const TO_NETWORK: u32 = 1;
 const SOURCE: u32 = 12;
 const DESTINATION: u32 = 16;
 const SNAT: u32 = 0;
@@ -94,6 +137,7 @@ pub fn replace(interface: &str, own: Net) -> (Vec<u8>, usize) {
         chain("forward", "filter", FORWARD, -10),
         rule("postrouting", keep_source(interface, own), &tags(interface, own)[0]),
         rule("forward", no_further(interface, own), &tags(interface, own)[1]),
+        rule("forward", fitting(interface), &tags(interface, own)[2]),
     ];
     (batch(&inner), inner.len())
 }
@@ -108,37 +152,44 @@ pub fn remove() -> (Vec<u8>, usize) {
     (batch(&inner), inner.len())
 }
 
-/// The messages that let pass what comes out of the mesh to our containers, and what goes from them
-/// into it, before all other rules of iptables' chain, instead of the `old` ones; and how many are
-/// confirmed.
-pub fn open(interface: &str, own: Net, old: &[Rule]) -> (Vec<u8>, usize) {
-    let ways = [(META_IN_NAME, DESTINATION), (META_OUT_NAME, SOURCE)];
-    let rule = |((name, address), comment): (_, String)| {
-        let list = named(name, interface).into_iter().chain(within(own, address, EQUAL));
-        let counter = expression("counter", Attributes::new());
+/// The messages that let pass what is ours, before all other rules of iptables' chain, instead of the
+/// `old` ones; and how many are confirmed. What is ours: what comes out of the mesh to our
+/// containers, and what goes from them into it; what they ask DNS.
+pub fn open(chain: Chain, interface: &str, own: Subnet, old: &[Rule]) -> (Vec<u8>, usize) {
+    let net = Net::of_containers(own);
+    let lists = match chain {
+        Chain::Forward => [(META_IN_NAME, DESTINATION), (META_OUT_NAME, SOURCE)]
+            .map(|(by, whose)| [named(by, interface), within(net, whose, EQUAL)].concat()),
+        Chain::Input => [UDP, TCP].map(|protocol| questions(protocol, own)),
+    };
+    let rule = |(mut list, comment): (Vec<Attributes>, String)| {
+        list.extend([expression("counter", Attributes::new()), verdict(ACCEPT)]);
         Attributes::new()
-            .text(RULE_TABLE, THEIRS.0)
-            .text(RULE_CHAIN, THEIRS.1)
-            .nest(RULE_EXPRESSIONS, together(list.chain([counter, verdict(ACCEPT)])))
+            .text(RULE_TABLE, THEIRS)
+            .text(RULE_CHAIN, chain.name())
+            .nest(RULE_EXPRESSIONS, together(list.into_iter()))
             .put(RULE_USERDATA, &userdata(&comment))
     };
-    let rules = ways.into_iter().zip(openings(interface, own)).map(rule);
+    let rules = lists.into_iter().zip(openings(chain, interface, own)).map(rule);
     // Not behind those that are there.
     let made = rules.map(|rule| Message::new(NEW_RULE, CREATE, &IPV4).with(rule));
-    let inner: Vec<Message> = old.iter().map(delete).chain(made).collect();
+    let inner: Vec<Message> = old.iter().map(|rule| delete(chain, rule)).chain(made).collect();
     (batch(&inner), inner.len())
 }
 
 /// The messages that remove rules; and how many are confirmed.
-pub fn close(old: &[Rule]) -> (Vec<u8>, usize) {
-    let inner: Vec<Message> = old.iter().map(delete).collect();
+pub fn close(chain: Chain, old: &[Rule]) -> (Vec<u8>, usize) {
+    let inner: Vec<Message> = old.iter().map(|rule| delete(chain, rule)).collect();
     (batch(&inner), inner.len())
 }
 
-/// The comments of the rules in iptables' chain, one for each way.
-pub fn openings(interface: &str, own: Net) -> [String; 2] {
-    let beginning = opening(interface);
-    [format!("{beginning}to {own}"), format!("{beginning}from {own}")]
+/// The comments of the rules in iptables' chain.
+pub fn openings(chain: Chain, interface: &str, own: Subnet) -> [String; 2] {
+    let (beginning, net) = (opening(interface), Net::of_containers(own));
+    match chain {
+        Chain::Forward => [format!("{beginning}to {net}"), format!("{beginning}from {net}")],
+        Chain::Input => ["UDP", "TCP"].map(|by| format!("{beginning}DNS for {net} by {by}")),
+    }
 }
 
 /// What the comments of all such rules begin with, whatever the subnet was then.
@@ -147,8 +198,8 @@ pub fn opening(interface: &str) -> String {
 }
 
 /// Asks how iptables' chain ends.
-pub fn get_their_chain() -> Message {
-    let chain = Attributes::new().text(CHAIN_TABLE, THEIRS.0).text(CHAIN_NAME, THEIRS.1);
+pub fn get_their_chain(chain: Chain) -> Message {
+    let chain = Attributes::new().text(CHAIN_TABLE, THEIRS).text(CHAIN_NAME, chain.name());
     Message::new(GET_CHAIN, 0, &IPV4).with(chain)
 }
 
@@ -159,8 +210,8 @@ pub fn is_closed(body: &[u8]) -> bool {
 }
 
 /// Asks for the rules of iptables' chain.
-pub fn get_their_rules() -> Message {
-    let chain = Attributes::new().text(RULE_TABLE, THEIRS.0).text(RULE_CHAIN, THEIRS.1);
+pub fn get_their_rules(chain: Chain) -> Message {
+    let chain = Attributes::new().text(RULE_TABLE, THEIRS).text(RULE_CHAIN, chain.name());
     Message::new(GET_RULE, 0, &IPV4).with(chain)
 }
 
@@ -201,18 +252,22 @@ pub fn read_rule(body: &[u8]) -> Rule {
     rule
 }
 
-fn delete(rule: &Rule) -> Message {
+fn delete(chain: Chain, rule: &Rule) -> Message {
     let rule = Attributes::new()
-        .text(RULE_TABLE, THEIRS.0)
-        .text(RULE_CHAIN, THEIRS.1)
+        .text(RULE_TABLE, THEIRS)
+        .text(RULE_CHAIN, chain.name())
         .put(RULE_HANDLE, &rule.handle);
     Message::new(DEL_RULE, 0, &IPV4).with(rule)
 }
 
 /// What the rules' comments are: they name all that the rules depend on, so that a rule that says
 /// something else is another one.
-pub fn tags(interface: &str, own: Net) -> [String; 2] {
-    [format!("{own} by {interface}: source kept"), format!("from {interface}: to {own} only")]
+pub fn tags(interface: &str, own: Net) -> [String; 3] {
+    [
+        format!("{own} by {interface}: source kept"),
+        format!("from {interface}: to {own} only"),
+        format!("into {interface}: segments that fit"),
+    ]
 }
 
 fn keep_source(interface: &str, own: Net) -> Attributes {
@@ -225,12 +280,54 @@ fn keep_source(interface: &str, own: Net) -> Attributes {
     );
     let list = within(own, SOURCE, EQUAL);
     let list = list.into_iter().chain(named(META_OUT_NAME, interface));
-    together(list.chain([load(SOURCE, 4), source]))
+    together(list.chain([load(NETWORK_HEADER, SOURCE, 4), source]))
 }
 
 fn no_further(interface: &str, own: Net) -> Attributes {
     let list = named(META_IN_NAME, interface).into_iter();
     together(list.chain(within(own, DESTINATION, NOT_EQUAL)).chain([verdict(DROP)]))
+}
+
+fn fitting(interface: &str) -> Attributes {
+    let flags = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &REGISTER.to_be_bytes())
+        .put(3, &1_u32.to_be_bytes())
+        .nest(4, Attributes::new().put(VALUE, &[SYN]))
+        .nest(5, Attributes::new().put(VALUE, &[0]));
+    let longest = Attributes::new().put(1, &REGISTER.to_be_bytes()).put(2, &RT_MSS.to_be_bytes());
+    let in_order = Attributes::new()
+        .put(1, &REGISTER.to_be_bytes())
+        .put(2, &REGISTER.to_be_bytes())
+        .put(3, &TO_NETWORK.to_be_bytes())
+        .put(4, &2_u32.to_be_bytes())
+        .put(5, &2_u32.to_be_bytes());
+    let option = Attributes::new()
+        .put(2, &[MAX_SEGMENT])
+        .put(3, &2_u32.to_be_bytes())
+        .put(4, &2_u32.to_be_bytes())
+        .put(6, &TCP_OPTION.to_be_bytes())
+        .put(7, &REGISTER.to_be_bytes());
+    let is_syn = [
+        load(NETWORK_HEADER, PROTOCOL, 1),
+        compare(EQUAL, &[TCP]),
+        load(TRANSPORT_HEADER, FLAGS, 1),
+        expression("bitwise", flags),
+        compare(NOT_EQUAL, &[0]),
+    ];
+    let set = [("rt", longest), ("byteorder", in_order), ("exthdr", option)];
+    let list = named(META_OUT_NAME, interface).into_iter().chain(is_syn);
+    together(list.chain(set.map(|(name, data)| expression(name, data))))
+}
+
+/// What containers ask their host's DNS.
+fn questions(protocol: u8, own: Subnet) -> Vec<Attributes> {
+    let gateway = Net { address: own.gateway(), bits: 32 };
+    let protocol = [load(NETWORK_HEADER, PROTOCOL, 1), compare(EQUAL, &[protocol])];
+    let port = [load(TRANSPORT_HEADER, TO_PORT, 2), compare(EQUAL, &DNS.to_be_bytes())];
+    let from = within(Net::of_containers(own), SOURCE, EQUAL);
+    let to = within(gateway, DESTINATION, EQUAL);
+    [named(META_IN_NAME, bridge::INTERFACE), from, to, protocol, port].concat()
 }
 
 fn verdict(code: u32) -> Attributes {
@@ -244,7 +341,7 @@ fn verdict(code: u32) -> Attributes {
 /// Compares an address by the bytes of its network.
 fn within(net: Net, offset: u32, how: u32) -> [Attributes; 2] {
     let length = usize::from(net.bits / 8);
-    [load(offset, length), compare(how, &net.address.octets()[..length])]
+    [load(NETWORK_HEADER, offset, length), compare(how, &net.address.octets()[..length])]
 }
 
 fn named(what: u32, interface: &str) -> [Attributes; 2] {
@@ -254,11 +351,11 @@ fn named(what: u32, interface: &str) -> [Attributes; 2] {
     [expression("meta", meta), compare(EQUAL, &name)]
 }
 
-fn load(offset: u32, length: usize) -> Attributes {
+fn load(header: u32, offset: u32, length: usize) -> Attributes {
     let length = u32::try_from(length).unwrap_or(4);
     let payload = Attributes::new()
         .put(1, &REGISTER.to_be_bytes())
-        .put(2, &NETWORK_HEADER.to_be_bytes())
+        .put(2, &header.to_be_bytes())
         .put(3, &offset.to_be_bytes())
         .put(4, &length.to_be_bytes());
     expression("payload", payload)

@@ -36,6 +36,10 @@ const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTAX_MTU: u16 = 2;
+/// `RTM_F_FIB_MATCH`.
+const AS_THE_TABLE_SAYS: u32 = 0x2000;
 const RTA_TABLE: u16 = 15;
 
 const MAIN: u8 = 254;
@@ -127,6 +131,32 @@ pub fn get_routes() -> Message {
     Message::new(GET_ROUTE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 }
 
+/// Asks how an address is reached, as the table says: what was learned of the way there comes and
+/// goes.
+pub fn get_way(to: IpAddr) -> Message {
+    let (family, octets) = match to {
+        IpAddr::V4(ip) => (INET, ip.octets().to_vec()),
+        IpAddr::V6(ip) => (INET6, ip.octets().to_vec()),
+    };
+    let bits = if to.is_ipv4() { 32 } else { 128 };
+    let mut part = [family, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    part[8..].copy_from_slice(&AS_THE_TABLE_SAYS.to_ne_bytes());
+    Message::new(GET_ROUTE, 0, &part).with(Attributes::new().put(RTA_DST, &octets))
+}
+
+/// Reads how an address is reached: by which interface, and how long packets may be if that is said
+/// of the route itself.
+pub fn read_way(body: &[u8]) -> (Option<u32>, Option<u32>) {
+    let value = |body, fixed, wanted| {
+        let (_, value) = attributes(body, fixed).find(|(kind, _)| *kind == wanted)?;
+        Some(value)
+    };
+    let index = value(body, ROUTE_PART, RTA_OIF).and_then(number);
+    let metrics = value(body, ROUTE_PART, RTA_METRICS).unwrap_or_default();
+    let mtu = value(metrics, 0, RTAX_MTU).and_then(number);
+    (index.map(i32::cast_unsigned), mtu.map(i32::cast_unsigned))
+}
+
 /// Leads to a network by an interface, as `source`; not where somebody else's route leads there.
 pub fn add_route(index: u32, net: Net, source: Ipv4Addr) -> Message {
     let attributes = route_attributes(index, net).put(RTA_PREFSRC, &source.octets());
@@ -185,8 +215,8 @@ pub fn read_address(body: &[u8]) -> Option<Address> {
 /// A route of the main table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// By which interface.
-    pub index: u32,
+    /// By which interface, if it is a single one.
+    pub index: Option<u32>,
     /// Where to.
     pub to: Net,
     /// As whom the host goes there itself.
@@ -208,7 +238,7 @@ pub fn read_route(body: &[u8]) -> Option<Route> {
         }
     }
     (family == INET && table == u32::from(MAIN)).then_some(())?;
-    Some(Route { index: index?, to: Net { address: to, bits }, source })
+    Some(Route { index, to: Net { address: to, bits }, source })
 }
 
 fn ip(family: u8, value: &[u8]) -> Option<IpAddr> {

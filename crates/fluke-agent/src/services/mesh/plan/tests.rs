@@ -42,7 +42,7 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
     match change {
         Change::Forwarding => return seen.forwarding = true,
         Change::Rules => return seen.rules.clone_from(&wanted.rules),
-        Change::Open => return seen.shut = false,
+        Change::Open(opened) => return seen.shut.retain(|chain| chain != opened),
         _ => {}
     }
     let link = seen.link.as_mut().expect("nothing can be told to an interface that is not there");
@@ -64,7 +64,8 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
         }
         Change::RemoveRoute(net) => drop(link.routes.remove(net)),
         Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
-        Change::Create | Change::Replace | Change::Forwarding | Change::Rules | Change::Open => {}
+        Change::Create | Change::Replace | Change::Forwarding | Change::Rules => {}
+        Change::Open(_) => {}
     }
 }
 
@@ -161,6 +162,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         if link.is_none() || stuck {
             device = Device::default();
         }
+        let shut = if shut { Chain::ALL.to_vec() } else { Vec::new() };
         Seen { link, device, forwarding, shut, stuck, rules: Vec::new() }
     })
 }
@@ -174,7 +176,7 @@ proptest! {
         prop_assert_eq!(plan(&wanted, &now, &attempts), vec![], "once is enough");
 
         let link = now.link.as_ref().expect("made");
-        prop_assert!(link.up && link.mtu == MTU && now.forwarding && !now.shut && now.rules == wanted.rules);
+        prop_assert!(link.up && link.mtu == wanted.mtu && now.forwarding && now.shut.is_empty() && now.rules == wanted.rules);
         let own = Net { address: wanted.address, bits: 32 };
         prop_assert_eq!(&link.addresses, &BTreeSet::from([own]));
         prop_assert_eq!((now.device.key, now.device.port), (Some(OWN), 51820));
@@ -225,7 +227,7 @@ fn what_somebody_undoes_is_named_and_put_right() {
     fn link(seen: &mut Seen) -> &mut SeenLink {
         seen.link.as_mut().expect("it is there")
     }
-    let undone: [(Undo, &str); 12] = [
+    let undone: [(Undo, &str); 13] = [
         (|seen| (seen.link, seen.device) = Default::default(), "the interface is not there"),
         (
             |seen| (link(seen).up, link(seen).routes) = Default::default(),
@@ -248,7 +250,8 @@ fn what_somebody_undoes_is_named_and_put_right() {
         ),
         (|seen| seen.device.key = None, "it has another key"),
         (|seen| seen.forwarding = false, "the host does not forward packets"),
-        (|seen| seen.shut = true, "iptables keeps the mesh from containers"),
+        (|seen| seen.shut = vec![Chain::Forward], "iptables keeps the mesh from containers"),
+        (|seen| seen.shut = vec![Chain::Input], "iptables keeps containers from DNS"),
         (|seen| seen.rules.clear(), "the rules of `fluke-mesh` are others"),
     ];
     for (undo, words) in undone {
@@ -326,11 +329,101 @@ fn those_who_claim_the_same_are_left_out_and_named() {
     );
 }
 
+fn net(text: &str) -> Net {
+    Net::parse(text).expect("a network")
+}
+
 #[test]
-fn a_tunnel_never_leads_through_itself() {
-    let rows = [row(1, &["10.100.0.1:51820", "10.200.1.1:51820", "10.99.0.11:51820"])];
-    let there = "10.99.0.11:51820".parse().expect("an endpoint");
-    assert_eq!(wanted(&rows).peers[&key(1)].endpoints, vec![there]);
+fn a_tunnel_never_leads_through_itself_and_may_lead_anywhere_else() {
+    let inside = ["10.100.0.1:51820", "10.200.1.1:51820", "10.100.0.100:51820", "10.200.100.1:1"];
+    let outside = ["10.99.0.11:51820", "10.212.0.11:51820", "10.100.77.7:51820", "[fd00::1]:51820"];
+    let rows = [row(1, &[inside, outside].concat()), row(2, &["10.200.1.9:51820"])];
+    let wanted = wanted(&rows).beside(subnet(100), &BTreeSet::new());
+    let texts = |number| -> Vec<String> {
+        wanted.peers[&key(number)].endpoints.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(texts(1), outside);
+    assert_eq!(texts(2), [""; 0], "it is another peer's container");
+}
+
+#[test]
+fn what_a_host_has_elsewhere_stays_its_own_and_is_named() {
+    // What it has, and what of the first peer is left.
+    let table: [(&[&str], &[&str]); 6] = [
+        (&[], &["10.100.0.1/32", "10.200.1.0/24"]),
+        (&["10.200.1.0/24"], &["10.100.0.1/32"]),
+        (&["10.200.0.0/18"], &["10.100.0.1/32"]),
+        (&["10.200.1.128/25"], &["10.100.0.1/32"]),
+        (&["10.100.0.0/30"], &["10.200.1.0/24"]),
+        // Ways out of the host, and networks that are not in the way.
+        (
+            &["0.0.0.0/0", "10.0.0.0/8", "10.128.0.0/9", "10.210.0.0/16"],
+            &["10.100.0.1/32", "10.200.1.0/24"],
+        ),
+    ];
+    for (has, left) in table {
+        let has: BTreeSet<Net> =
+            has.iter().map(|it| net(it)).filter(|it| it.is_in_the_way()).collect();
+        let rows = Peers::from(vec![row(1, &[]), row(70, &[])]);
+        let wanted = wanted(&[row(1, &[]), row(70, &[])]).beside(subnet(100), &has);
+        let of = |number| &wanted.peers[&key(number)].allowed;
+        assert_eq!(*of(1), left.iter().map(|it| net(it)).collect(), "{has:?}");
+        assert_eq!(of(70).len(), 2, "all others are as they were");
+        assert_eq!(wanted.left_out.contains_key(&name("h1")), left.len() < 2, "{has:?}");
+        let (mut seen, mut attempts) = (Seen::default(), Attempts::default());
+        settle(&mut seen, &wanted, &mut attempts);
+        assert_eq!(plan(&wanted, &seen, &attempts), [], "there is nothing to repair");
+        assert_eq!(in_effect(&rows, &wanted, &seen) == rows.hash(), left.len() == 2);
+    }
+}
+
+#[test]
+fn packets_are_as_long_as_the_way_to_others_allows() {
+    let table = [
+        (None, 1420),
+        (Some(9000), 1420),
+        (Some(1500), 1420),
+        (Some(1460), 1380),
+        (Some(1400), 1320),
+        (Some(1280), 1280),
+        (Some(0), 1280),
+    ];
+    let rows = [row(1, &["192.0.2.1:1"])];
+    for (underlay, mtu) in table {
+        let (mut seen, mut attempts) = settled(&rows);
+        let wanted = wanted(&rows).fitting(underlay);
+        settle(&mut seen, &wanted, &mut attempts);
+        assert_eq!(seen.link.expect("there").mtu, mtu, "{underlay:?}");
+    }
+}
+
+#[test]
+fn the_way_to_a_peer_is_the_one_that_its_tunnel_takes_or_the_first_that_is_tried() {
+    let rows = [row(1, &["192.0.2.1:1", "192.0.2.9:1"]), row(2, &[])];
+    let (mut seen, _) = settled(&rows);
+    let places = |seen: &Seen| -> Vec<String> {
+        wanted(&rows).places(&seen.device).map(|ip| ip.to_string()).collect()
+    };
+    assert_eq!(places(&Seen::default()), ["192.0.2.1"]);
+    let mut is_at = |number, endpoint: &str, ago| {
+        let peer = seen.device.peers.get_mut(&key(number)).expect("there");
+        (peer.endpoint, peer.silence) = (endpoint.parse().ok(), Some(Duration::from_secs(ago)));
+    };
+    is_at(1, "192.0.2.9:1", 600);
+    is_at(2, "198.51.100.2:4711", 3);
+    assert_eq!(places(&seen), ["192.0.2.1", "198.51.100.2"], "one is tried there, one came");
+    let peer = seen.device.peers.get_mut(&key(1)).expect("there");
+    peer.silence = Some(Duration::from_secs(3));
+    assert_eq!(places(&seen), ["192.0.2.9", "198.51.100.2"]);
+}
+
+#[test]
+fn a_host_whose_own_subnet_is_in_its_own_network_is_told() {
+    let clash = |text| clash(subnet(2560), &[net(text)].into());
+    assert_eq!(subnet(2560).network(), Ipv4Addr::new(10, 210, 0, 0));
+    assert_eq!(clash("10.210.0.0/16"), Some(net("10.210.0.0/16")));
+    assert_eq!(clash("10.100.10.0/24"), Some(net("10.100.10.0/24")), "its own address");
+    assert_eq!(clash("10.211.0.0/16"), None);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Containers of different hosts, on bridges that Netavark makes with all its rules.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 
+use fluke_model::directory::Peers;
+
 use super::hosts::{DEADLINE, Host, Place, World, skip, table};
+use crate::services::bridge;
 
 const PORT: u16 = 7000;
 
@@ -24,7 +27,7 @@ impl Container {
             "container_name": "web-0",
             "networks": { "fluke": { "static_ips": [address], "interface_name": "eth0" } },
             "network_info": { "fluke": {
-                "name": "fluke", "id": id, "driver": "bridge", "network_interface": "containers0",
+                "name": "fluke", "id": id, "driver": "bridge", "network_interface": bridge::INTERFACE,
                 "created": "2026-01-01T00:00:00Z", "ipv6_enabled": false, "internal": false,
                 "dns_enabled": false, "ipam_options": { "driver": "host-local" },
                 "subnets": [{
@@ -54,6 +57,7 @@ impl Container {
         });
         let serves = std::thread::spawn(move || {
             let (mut stream, from) = listener.accept().expect("somebody comes");
+            stream.set_read_timeout(Some(DEADLINE)).expect("possible");
             // More than fits into one packet, there and back.
             let mut all = vec![0; LONG];
             stream.read_exact(&mut all).expect("all of it");
@@ -64,6 +68,7 @@ impl Container {
             Box::pin(async move {
                 let to = (address, PORT).into();
                 let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("a way there");
+                stream.set_read_timeout(Some(DEADLINE)).expect("possible");
                 let sent = vec![7; LONG];
                 stream.write_all(&sent).expect("it listens");
                 let mut back = vec![0; LONG];
@@ -108,6 +113,32 @@ fn containers_of_two_hosts_see_each_other_as_they_are() {
     assert_eq!(one.drift(&table), None, "bridges are none of ours");
 }
 
+/// As in clouds whose networks take something of each packet for themselves, and of some hosts more
+/// than of others.
+#[test]
+fn what_is_long_gets_through_where_packets_must_be_short() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    world.narrows(&two, 1400);
+    let (here, there) = (Container::on(&one, &netavark), Container::on(&two, &netavark));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    let is_as_long = |host: &Host, mtu: &str| host.sh("ip link show MESH").contains(mtu);
+    assert!(is_as_long(&one, "mtu 1420") && is_as_long(&two, "mtu 1320"));
+    assert_eq!(here.is_seen_as(&there), here.address);
+    assert_eq!(there.is_seen_as(&here), there.address);
+    two.sh("ip link set MESH mtu 1420");
+    assert_eq!(two.drift(&table).as_deref(), Some("its MTU is not 1320"));
+    world.narrows(&two, 1500);
+    assert_eq!(two.drift(&table), None, "now it is what it should be");
+    // What is said of a route goes before what its interface has.
+    two.sh("ip route add 192.0.2.1 dev eth0 mtu 1390");
+    assert_eq!(two.drift(&table).as_deref(), Some("its MTU is not 1310"));
+    two.joins(&table);
+}
+
 /// As Docker and ufw leave it.
 #[test]
 fn a_chain_that_is_closed_is_opened_for_containers_and_for_nothing_else() {
@@ -145,6 +176,47 @@ fn a_chain_that_is_closed_is_opened_for_containers_and_for_nothing_else() {
     two.leaves();
     let rules = two.sh("iptables-save -t filter");
     assert!(!rules.contains(&two.interface), "{rules}");
+}
+
+/// As ufw leaves it.
+#[test]
+fn a_host_that_lets_nothing_in_is_asked_for_names_by_its_own_containers() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let one = world.host(1);
+    let here = Container::on(&one, &netavark);
+    let alone = Peers::default();
+    one.joins(&alone);
+    one.sh("iptables -P INPUT DROP");
+    assert_eq!(one.drift(&alone).as_deref(), Some("iptables keeps containers from DNS"));
+    one.joins(&alone);
+    let rules = one.sh("iptables-save -t filter");
+    let ours = "-A INPUT -s 10.200.1.0/24 -d 10.200.1.1/32 -i fluke-br0 -p";
+    assert_eq!(rules.lines().filter(|line| line.starts_with(ours)).count(), 2, "{rules}");
+    // What Netavark lets in beside it is not what this is about.
+    one.sh("iptables -S INPUT | grep -i netavark | sed 's/^-A/iptables -D/' | sh");
+
+    let gateway = one.subnet().gateway();
+    let (packets, connections) = one.does(move |_| {
+        Box::pin(async move {
+            let packets = UdpSocket::bind((gateway, 53)).expect("a port");
+            packets.set_read_timeout(Some(DEADLINE)).expect("possible");
+            (packets, TcpListener::bind((gateway, 53)).expect("a port"))
+        })
+    });
+    here.place.does(move |_| {
+        Box::pin(async move {
+            let asks = UdpSocket::bind("0.0.0.0:0").expect("a port");
+            asks.send_to(b"web.internal?", (gateway, 53)).expect("a way");
+            let to = (gateway, 53).into();
+            TcpStream::connect_timeout(&to, DEADLINE).expect("somebody listens, and is reached");
+        })
+    });
+    let (_, from) = packets.recv_from(&mut [0; 64]).expect("it gets there");
+    assert_eq!(from.ip(), here.address);
+    drop(connections);
+    one.leaves();
+    let rules = one.sh("iptables-save -t filter");
+    assert!(!rules.contains("-i fluke-br0"), "{rules}");
 }
 
 #[test]

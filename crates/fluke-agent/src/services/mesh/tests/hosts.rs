@@ -8,13 +8,14 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fluke_model::directory::{Peer, Peers, Subnet};
+use fluke_model::directory::{Names, Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
 use nix::sched::{CloneFlags, unshare};
 
 use super::kernel::SERVED_BY;
 use crate::services::mesh::netlink::{Family, Socket, route};
 use crate::services::mesh::{Keeper, Mesh, PROGRAM, Setup, is_left, leave};
+use crate::services::section::Found;
 
 /// Nothing here takes so long, but on a machine that is busy with other things.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -81,6 +82,14 @@ impl World {
     }
 }
 
+impl World {
+    /// Has nothing longer than this get to a host or away from it.
+    pub fn narrows(&self, host: &Host, mtu: u32) {
+        self.wire.sh(&format!("ip link set port{} mtu {mtu}", host.number));
+        host.sh(&format!("ip link set eth0 mtu {mtu}"));
+    }
+}
+
 impl Host {
     /// Does something with its mesh, on the host.
     pub fn does<T: Send + 'static>(
@@ -142,7 +151,7 @@ impl Host {
     /// Makes its mesh as the table says, and sees that it is.
     pub fn joins(&self, table: &Peers) {
         self.applies(table);
-        assert_eq!(self.drift(table), None);
+        assert_eq!(self.finds(table), Found::default());
         let effect = self.does(|mesh| Box::pin(async { mesh.in_effect() }));
         assert_eq!(effect, table.hash());
         if let Ok(kind) = std::env::var(SERVED_BY) {
@@ -157,8 +166,22 @@ impl Host {
     }
 
     pub fn drift(&self, table: &Peers) -> Option<String> {
+        self.finds(table).drift
+    }
+
+    /// What a check finds.
+    pub fn finds(&self, table: &Peers) -> Found {
+        let (own, table, names) = (self.subnet(), table.clone(), Names::default());
+        let found =
+            self.does(move |mesh| Box::pin(async move { mesh.check(own, &table, &names).await }));
+        found.expect("seen")
+    }
+
+    /// Tries to make its mesh as the table says; why it is not, as far as that is its fault.
+    pub fn fails(&self, table: &Peers) -> String {
         let (own, table) = (self.subnet(), table.clone());
-        self.does(move |mesh| Box::pin(async move { mesh.check(own, &table).await })).expect("seen")
+        let applied = self.does(move |mesh| Box::pin(async move { mesh.apply(own, &table).await }));
+        applied.expect_err("something is in the way").to_string()
     }
 
     /// Asks a host at its address in the mesh until it answers.

@@ -14,6 +14,7 @@ use fluke_model::id::AgentName;
 
 use super::hosts::{DEADLINE, Host, World, table};
 use crate::services::mesh::PORT;
+use crate::services::section::Found;
 
 #[test]
 fn two_hosts_reach_each_other() {
@@ -195,12 +196,15 @@ fn a_port_that_is_somebody_elses_is_named_and_taken_when_it_is_free() {
     let taken = one.does(|_| {
         Box::pin(async { std::net::UdpSocket::bind(("0.0.0.0", PORT)).expect("a free port") })
     });
-    let (own, wanted) = (one.subnet(), table.clone());
-    let applied = one.does(move |mesh| {
-        Box::pin(async move { mesh.apply(own, &wanted).await.map_err(|e| e.to_string()) })
-    });
-    let words = applied.expect_err("somebody has it");
-    assert!(words.contains("Address already in use"), "{words}");
+    let is_taken = |words: &str| words.contains("Address already in use");
+    let words = one.fails(&table);
+    assert!(is_taken(&words), "{words}");
+    // What else happens is put right all the same.
+    one.sh("ip link delete MESH");
+    let drift = one.drift(&table).unwrap_or_default();
+    assert!(drift.starts_with("the interface is not there"), "{drift}");
+    assert!(is_taken(&one.fails(&table)));
+    assert_eq!(one.sh("wg show MESH peers").lines().count(), 1, "all that can be is there");
     drop(taken);
     one.joins(&table);
     one.reaches(&two);
@@ -242,11 +246,7 @@ fn an_interface_of_somebody_else_is_left_alone() {
     let Some(world) = World::new() else { return };
     let one = world.host(1);
     one.sh("ip link add name MESH type bridge");
-    let own = one.subnet();
-    let refused = one.does(move |mesh| {
-        Box::pin(async move { mesh.apply(own, &Peers::default()).await.map_err(|e| e.to_string()) })
-    });
-    let words = refused.expect_err("it is not ours");
+    let words = one.fails(&Peers::default());
     assert!(words.contains("is no WireGuard interface (`bridge`)"), "{words}");
     assert!(one.sh("ip -details link show MESH").contains("bridge"));
 }
@@ -258,18 +258,44 @@ fn a_network_that_leads_elsewhere_already_is_named_and_the_rest_is_done() {
     let table = table(&[&one, &two, &three]);
     two.joins(&table);
     three.joins(&table);
-    one.sh("ip route add 10.200.2.0/24 via 192.0.2.77");
-    let (own, wanted) = (one.subnet(), table.clone());
-    let applied = one.does(move |mesh| {
-        Box::pin(async move { mesh.apply(own, &wanted).await.map_err(|e| e.to_string()) })
-    });
-    let words = applied.expect_err("it is somebody's");
-    assert!(words.contains("it does not lead to 10.200.2.0/24: File exists"), "{words}");
-    one.reaches(&three);
-    one.reaches(&two);
-    assert!(one.sh("ip route").contains("10.200.2.0/24 via 192.0.2.77"), "left as it was");
-    one.sh("ip route delete 10.200.2.0/24 via 192.0.2.77");
+    // A route to the same network, to a part of it, and to all around it.
+    for to in ["10.200.2.0/24", "10.200.2.64/26", "10.200.2.0/23"] {
+        one.sh(&format!("ip route add {to} via 192.0.2.77"));
+        one.applies(&table);
+        let Found { drift, problem } = one.finds(&table);
+        let words = problem.unwrap_or_default();
+        assert!(words.contains("peer h2 is not led to at 10.200.2.0/24"), "{words}");
+        assert!(words.contains(&format!("this host has {to} elsewhere")), "{words}");
+        assert_eq!(drift, None, "there is nothing to repair");
+        one.reaches(&three);
+        one.reaches(&two);
+        assert!(one.sh("ip route get 10.200.2.77").contains("via 192.0.2.77"), "left as it was");
+        one.sh(&format!("ip route delete {to} via 192.0.2.77"));
+        one.joins(&table);
+    }
+}
+
+/// As in a data centre that has taken those addresses for itself.
+#[test]
+fn hosts_whose_own_network_is_in_the_range_of_containers_reach_each_other() {
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    for host in [&one, &two] {
+        host.sh(&format!(
+            "ip address flush dev eth0 && ip address add 10.212.0.{}/16 dev eth0",
+            host.number
+        ));
+    }
+    assert_eq!(one.row().1.endpoints, vec!["10.212.0.1:51820".parse().expect("an endpoint")]);
+    let table = table(&[&one, &two]);
     one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    two.reaches(&one);
+    // One whose own containers would be there is told.
+    one.sh("ip address add 10.200.1.77/23 dev eth0");
+    let words = one.finds(&table).problem.unwrap_or_default();
+    assert!(words.contains("this host has 10.200.0.0/23 elsewhere"), "{words}");
 }
 
 #[test]

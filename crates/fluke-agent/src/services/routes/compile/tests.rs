@@ -113,12 +113,13 @@ fn a_proxy_listens_for_what_is_routed_and_its_api_is_for_this_host_alone() {
     let Fixed { generation, text } = plan(rows, &settings()).fixed;
     let api = generation.api(API_PORT);
     assert!(api.ip().is_loopback() && api.port() == API_PORT, "{api}");
+    let lasting = json!({ "lifeCycle": { "graceTimeOut": "600s" } });
     let wanted = json!({
         "global": { "checkNewVersion": false, "sendAnonymousUsage": false },
         "entryPoints": {
             "traefik": { "address": api.to_string() },
-            "web": { "address": ":80", "reusePort": true },
-            "tcp-5432": { "address": ":5432/tcp", "reusePort": true },
+            "web": { "address": ":80", "reusePort": true, "transport": lasting },
+            "tcp-5432": { "address": ":5432/tcp", "reusePort": true, "transport": lasting },
             "udp-11001": { "address": ":11001/udp", "reusePort": true },
         },
         "providers": {

@@ -54,7 +54,7 @@ fn only_what_processes_of_the_past_have_read_is_forgotten() {
     for name in ["traefik-0123456789ab.yaml", "acme.json", "access.log"] {
         std::fs::write(folder.join(name), "").expect("room");
     }
-    forget_all_but(folder, &plan.fixed.generation).expect("possible");
+    forget_all_but(folder, &[&plan.fixed.generation]).expect("possible");
     assert!(is_written(folder, &plan).expect("readable"));
     assert!(folder.join("acme.json").exists() && folder.join("access.log").exists());
     assert!(!folder.join("traefik-0123456789ab.yaml").exists());

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -11,32 +13,39 @@ use tokio::process::{Child, Command};
 use super::super::Acme;
 use super::stage::*;
 use super::tls::{connect, trusting};
+use crate::services::section::Found;
 
 const DOMAIN: &str = "shop.example.com";
 
-/// Answers every question for an IPv4 address with one, and every other with nothing. Pebble asks
-/// over TCP.
-async fn name_server(address: Ipv4Addr) -> Container {
-    Container::serving(address, move |mut stream, _| async move {
-        while let Ok(length) = stream.read_u16().await {
-            let mut question = vec![0; length.into()];
-            let Ok(_) = stream.read_exact(&mut question).await else { return };
-            let Some(answer) = name_answer(&question, address) else { return };
-            let framed = [&(answer.len() as u16).to_be_bytes(), answer.as_slice()].concat();
-            let Ok(()) = stream.write_all(&framed).await else { return };
+/// Answers every question for an IPv4 address with one, once domains lead there, and every other with
+/// nothing. Pebble asks over TCP.
+async fn name_server(address: Ipv4Addr, leads_here: Arc<AtomicBool>) -> Container {
+    Container::serving(address, move |mut stream, _| {
+        let leads_here = leads_here.clone();
+        async move {
+            while let Ok(length) = stream.read_u16().await {
+                let mut question = vec![0; length.into()];
+                let Ok(_) = stream.read_exact(&mut question).await else { return };
+                let leads_to = leads_here.load(Ordering::Relaxed).then_some(address);
+                let Some(answer) = name_answer(&question, leads_to) else { return };
+                let framed = [&(answer.len() as u16).to_be_bytes(), answer.as_slice()].concat();
+                let Ok(()) = stream.write_all(&framed).await else { return };
+            }
         }
     })
     .await
 }
 
-fn name_answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
+fn name_answer(question: &[u8], address: Option<Ipv4Addr>) -> Option<Vec<u8>> {
     let name = question.get(12..)?.iter().position(|it| *it == 0)?;
     let end = 12 + name + 5;
-    let is_a = question.get(12 + name + 1..12 + name + 3)? == [0, 1];
+    let asks = question.get(12 + name + 1..12 + name + 3)? == [0, 1];
+    let address = address.filter(|_| asks);
     let mut answer = question.get(..end)?.to_vec();
     // An answer, with recursion; one question, and one record or none.
-    answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
-    if is_a {
+    let count = u8::from(address.is_some());
+    answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0]);
+    if let Some(address) = address {
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
         answer.extend(address.octets());
     }
@@ -46,6 +55,8 @@ fn name_answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
 struct Pebble {
     _process: Child,
     _names: Container,
+    /// Whether domains lead to the proxy.
+    leads_here: Arc<AtomicBool>,
     management: SocketAddr,
     client: reqwest::Client,
 }
@@ -67,9 +78,9 @@ impl Pebble {
     }
 }
 
-#[tokio::test]
-async fn a_certificate_is_had_from_an_acme_server_and_served() {
-    let Some(program) = tool("pebble") else { return };
+/// A proxy that gets its certificates from Pebble, and the root that they are trusted by.
+async fn asking() -> Option<(Stage, Pebble, CertificateDer<'static>)> {
+    let program = tool("pebble")?;
     let stage = Stage::with(|settings, folder| {
         let Some(std::net::IpAddr::V4(listen)) = settings.listen else { return };
         let ca_file = Some(folder.join("pebble.crt"));
@@ -77,21 +88,53 @@ async fn a_certificate_is_had_from_an_acme_server_and_served() {
         let email = "ops@example.com".to_owned();
         settings.acme = Some(Acme { email, directory, ca_file });
     });
-    let Some(mut stage) = stage else { return };
+    let stage = stage?;
     let pebble = pebble(&program, &stage).await;
     let root = pebble.root().await;
-    let web = Container::http(LOCAL, "web").await;
-    stage.routes(&table([("web", http(DOMAIN), &[&web])])).await;
+    Some((stage, pebble, root))
+}
+
+fn said(stage: &Stage, name: &str) -> String {
+    std::fs::read_to_string(stage.folder.path().join(name)).unwrap_or_default()
+}
+
+async fn until_served(stage: &Stage, root: &CertificateDer<'static>) {
     let served = async {
-        while connect(&stage, SECURE, DOMAIN, &root).await.is_err() {
+        while connect(stage, SECURE, DOMAIN, root).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
     if tokio::time::timeout(LONG, served).await.is_err() {
-        let said = |name| std::fs::read_to_string(stage.folder.path().join(name));
-        panic!("no certificate\n{:?}\n{:?}", said("pebble.out"), said("proxy.out"));
+        panic!("no certificate\n{}\n{}", said(stage, "pebble.out"), said(stage, "proxy.out"));
     }
+}
+
+#[tokio::test]
+async fn a_certificate_is_had_from_an_acme_server_and_served() {
+    let Some((mut stage, _pebble, root)) = asking().await else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http(DOMAIN), &[&web])])).await;
+    until_served(&stage, &root).await;
     assert!(stage.path("acme.json").exists(), "it is kept");
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_refused_is_asked_for_again_and_missed_until_then() {
+    let Some((mut stage, pebble, root)) = asking().await else { return };
+    pebble.leads_here.store(false, Ordering::Relaxed);
+    let web = Container::http(LOCAL, "web").await;
+    let routes = table([("web", http(DOMAIN), &[&web])]);
+    stage.routes(&routes).await;
+    until("it is refused", || said(&stage, "proxy.out").contains("Unable to obtain ACME")).await;
+    let later = tokio::time::Instant::now() + LONG * 2;
+    let words = stage.proxy.awaited.words(later).unwrap_or_default();
+    assert!(words.contains(DOMAIN), "{words}");
+    pebble.leads_here.store(true, Ordering::Relaxed);
+    let plan = stage.proxy.plan(&routes, &[]).await;
+    stage.proxy.ask_again(&plan, &routes).await.expect("it can be told");
+    until_served(&stage, &root).await;
+    assert_eq!(stage.finds(&routes).await, Found::default(), "nothing differs from before");
+    assert_eq!(stage.proxy.awaited.words(later), None);
 }
 
 async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {
@@ -111,7 +154,8 @@ async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {
     } });
     let path = folder.join("pebble.json");
     std::fs::write(&path, config.to_string()).expect("room");
-    let names = name_server(stage.listen).await;
+    let leads_here = Arc::new(AtomicBool::new(true));
+    let names = name_server(stage.listen, leads_here.clone()).await;
     let mut command = Command::new(program);
     command.arg("-config").arg(path).args(["-dnsserver", &names.address.to_string(), "-strict"]);
     // It waits at random otherwise, and refuses some nonces at random.
@@ -124,6 +168,7 @@ async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {
     Pebble {
         _process: process,
         _names: names,
+        leads_here,
         management,
         client: client.build().expect("a client"),
     }

@@ -85,6 +85,7 @@ impl Supervisor for Foreman {
         let signal = match signal {
             Signal::Reload => signal::Signal::SIGHUP,
             Signal::Reopen => signal::Signal::SIGUSR1,
+            Signal::End => signal::Signal::SIGTERM,
         };
         self.tell(generation, signal)
     }

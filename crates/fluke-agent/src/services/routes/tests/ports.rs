@@ -1,11 +1,12 @@
 use std::sync::atomic::Ordering;
 
 use fluke_model::service::Traffic;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::super::RoutesError;
+use super::super::Supervisor;
 use super::stage::*;
+use crate::services::section::Found;
 
 async fn greeting(stage: &Stage, port: u16) -> String {
     let mut stream = TcpStream::connect(stage.at(port)).await.expect("somebody listens");
@@ -74,6 +75,54 @@ async fn a_new_port_comes_with_a_process_that_takes_over() {
     until_refused(&stage, 15432).await;
 }
 
+/// Says back whatever it is told, for as long as anybody listens.
+async fn echo() -> Container {
+    Container::serving(LOCAL, |mut stream, _| async move {
+        let (mut from, mut to) = stream.split();
+        let _ = tokio::io::copy(&mut from, &mut to).await;
+    })
+    .await
+}
+
+/// Says something by a connection, and waits until it comes back.
+async fn goes_on(stream: &mut TcpStream) {
+    let said = async {
+        stream.write_all(b"still there?").await?;
+        stream.read_exact(&mut [0; 12]).await
+    };
+    tokio::time::timeout(LONG, said).await.expect("in time").expect("it goes on");
+}
+
+#[tokio::test]
+async fn a_connection_lasts_though_another_process_takes_over_and_ends_with_its_own() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let before = table([("shell", tcp(15022), &[&shell])]);
+    let after = table([("shell", tcp(15022), &[&shell]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&before).await;
+    let mut first = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut first).await;
+    stage.routes(&after).await;
+    goes_on(&mut first).await;
+    let mut second = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut second).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+    // Back to what there was: the one that was told to end begins anew.
+    stage.routes(&before).await;
+    goes_on(&mut second).await;
+    until_refused(&stage, 15432).await;
+    let mut third = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut third).await;
+    drop(second);
+    let ended = async {
+        while stage.proxy.supervisor.running().await.expect("known").len() > 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, ended).await.expect("nothing keeps the one that was told to end");
+    goes_on(&mut third).await;
+}
+
 async fn until_refused(stage: &Stage, port: u16) {
     let refused = async {
         while TcpStream::connect(stage.at(port)).await.is_ok() {
@@ -90,15 +139,28 @@ async fn a_port_that_is_somebody_elses_keeps_no_other_route_from_its_work() {
     let web = Container::http(LOCAL, "web").await;
     let db = Container::tcp(LOCAL, "db").await;
     let routes = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
-    let error = stage.error(&routes).await;
-    assert!(matches!(error, RoutesError::Incomplete { .. }), "{error}");
-    assert!(error.to_string().contains("another program of this host has port 15432"), "{error}");
+    stage.proxy.apply(&routes).await.expect("all but that port");
     assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
     assert_eq!(stage.proxy.in_effect(), routes.hash(), "nobody waits for what cannot be");
-    let error = stage.proxy.check(&routes).await.expect_err("it is still so");
-    assert!(matches!(error, RoutesError::Incomplete { .. }), "{error}");
+    let problem = |found: Found| match found {
+        Found { drift: None, problem: Some(words) } => words,
+        other => panic!("{other:?}"),
+    };
+    let words = problem(stage.finds(&routes).await);
+    assert!(words.contains("another program of this host has port 15432"), "{words}");
+    // What else happens is put right all the same.
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    assert_eq!(stage.drift(&routes).await, "Traefik does not run");
+    stage.proxy.apply(&routes).await.expect("all but that port");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    assert_eq!(problem(stage.finds(&routes).await), words);
     drop(somebody);
-    stage.drift(&routes).await;
+    let is_free = async {
+        // A process that is being started elsewhere holds it for a moment longer.
+        while stage.finds(&routes).await.drift.is_none() {}
+    };
+    tokio::time::timeout(LONG, is_free).await.expect("it is seen");
     stage.routes(&routes).await;
     assert_eq!(greeting(&stage, 15432).await, "db");
 }

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use super::super::{Proxy, RoutesError, Settings};
 use super::foreman::Foreman;
 use super::stage::*;
+use crate::services::section::Found;
 
 /// A proxy with one route that works.
 async fn serving() -> Option<(Stage, Container)> {
@@ -76,11 +77,11 @@ async fn an_agent_that_starts_anew_finds_the_proxy_as_it_is() {
     let Stage { proxy, .. } = &mut stage;
     let foreman = std::mem::take(&mut proxy.supervisor);
     let mut successor = Proxy::kept_by(foreman, proxy.settings.clone()).expect("a client");
-    assert_eq!(successor.check(&routes).await.expect("it can be told"), None);
+    assert_eq!(successor.check(&routes).await.expect("it can be told"), Found::default());
     assert_eq!(successor.in_effect(), routes.hash());
     let other = table([("web", http("b.example.com"), &[&web])]);
-    let drift = successor.check(&other).await.expect("it can be told");
-    assert_eq!(drift.as_deref(), Some("the files of Traefik are not as they should be"));
+    let found = successor.check(&other).await.expect("it can be told");
+    assert_eq!(found.drift.as_deref(), Some("the files of Traefik are not as they should be"));
     successor.apply(&other).await.expect("it can be done");
     assert_eq!(successor.supervisor.started, 1, "it is the same process");
 }
@@ -112,7 +113,7 @@ async fn an_agent_that_starts_anew_keeps_the_log_within_bounds_though_nothing_is
     let Stage { proxy, .. } = &mut stage;
     let foreman = std::mem::take(&mut proxy.supervisor);
     let mut successor = Proxy::kept_by(foreman, proxy.settings.clone()).expect("a client");
-    assert_eq!(successor.check(&routes).await.expect("it can be told"), None);
+    assert_eq!(successor.check(&routes).await.expect("it can be told"), Found::default());
     successor.bound_log().await.expect("told");
     until("another log is there", || log.exists()).await;
 }

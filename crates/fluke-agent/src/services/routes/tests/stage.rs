@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::super::{Network, Proxy, RoutesError, Settings};
 use super::foreman::Foreman;
 use crate::services::plain;
+use crate::services::section::Found;
 
 pub(super) const WEB: u16 = 18080;
 pub(super) const SECURE: u16 = 18443;
@@ -67,7 +68,7 @@ impl Stage {
     pub(super) async fn routes(&mut self, routes: &Routes) {
         self.proxy.apply(routes).await.expect("it can be done");
         assert_eq!(self.proxy.in_effect(), routes.hash());
-        assert_eq!(self.proxy.check(routes).await.expect("it can be told"), None);
+        assert_eq!(self.finds(routes).await, Found::default());
     }
 
     /// The same where somebody wrote to the files a moment ago: Traefik may still be at that.
@@ -75,7 +76,7 @@ impl Stage {
         let recovered = async {
             loop {
                 self.proxy.apply(routes).await.expect("it can be done");
-                if self.proxy.check(routes).await.expect("it can be told").is_none() {
+                if self.finds(routes).await == Found::default() {
                     return;
                 }
             }
@@ -83,9 +84,14 @@ impl Stage {
         tokio::time::timeout(LONG, recovered).await.expect("what was wanted is so in the end");
     }
 
+    /// What a check finds.
+    pub(super) async fn finds(&mut self, routes: &Routes) -> Found {
+        self.proxy.check(routes).await.expect("it can be told")
+    }
+
     /// What differs; something must.
     pub(super) async fn drift(&mut self, routes: &Routes) -> String {
-        self.proxy.check(routes).await.expect("it can be told").expect("something differs")
+        self.finds(routes).await.drift.expect("something differs")
     }
 
     pub(super) async fn error(&mut self, routes: &Routes) -> RoutesError {

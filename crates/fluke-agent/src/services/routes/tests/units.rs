@@ -8,6 +8,7 @@ use fluke_model::directory::Routes;
 use super::super::{Proxy, Systemd, end};
 use super::stage::*;
 use crate::executor::systemd::BOOTED;
+use crate::services::section::Found;
 
 fn systemctl(arguments: &[&str]) -> String {
     let ran = Command::new("systemctl").args(arguments).output().expect("systemctl");
@@ -16,7 +17,7 @@ fn systemctl(arguments: &[&str]) -> String {
 
 async fn routes(proxy: &mut Proxy, routes: &Routes) {
     proxy.apply(routes).await.expect("it can be done");
-    assert_eq!(proxy.check(routes).await.expect("it can be told"), None);
+    assert_eq!(proxy.check(routes).await.expect("it can be told"), Found::default());
     assert_eq!(proxy.in_effect(), routes.hash());
 }
 
@@ -40,13 +41,13 @@ async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies()
     assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
     drop(proxy);
     let mut proxy = Proxy::new(settings).expect("a client");
-    assert_eq!(proxy.check(&plain).await.expect("it can be told"), None, "it went on");
+    let found = proxy.check(&plain).await.expect("it can be told");
+    assert_eq!(found, Found::default(), "it went on");
 
     routes(&mut proxy, &with_port).await;
     assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
-    let units =
-        systemctl(&["list-units", "--state=active", "--plain", "--no-legend", "fluke-proxy-*"]);
-    assert_eq!(units.lines().count(), 1, "{units}");
+    let active = ["list-units", "--state=active", "--plain", "--no-legend", "fluke-proxy-*"];
+    until("the one before it ends", || systemctl(&active).lines().count() == 1).await;
 
     systemctl(&["kill", "--signal=KILL", "fluke-proxy-*"]);
     tokio::time::timeout(LONG, proxy.changed()).await.expect("noticed");
@@ -54,10 +55,8 @@ async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies()
     assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
 
     systemctl(&["stop", "fluke-proxy-*"]);
-    assert_eq!(
-        proxy.check(&plain).await.expect("it can be told").as_deref(),
-        Some("Traefik does not run")
-    );
+    let found = proxy.check(&plain).await.expect("it can be told");
+    assert_eq!(found.drift.as_deref(), Some("Traefik does not run"));
     routes(&mut proxy, &plain).await;
     end(&mut Systemd::default(), folder.path()).await.expect("stopped");
     let units = || systemctl(&["list-units", "--all", "--plain", "--no-legend", "fluke-proxy-*"]);

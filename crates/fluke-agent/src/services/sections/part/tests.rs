@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::services::lane::saying::FromLane;
 use crate::services::lane::state::Cause;
+use crate::services::section::Found;
 use crate::state::Held;
 
 /// Something that a table is written on, and that anybody may wipe.
@@ -21,6 +22,9 @@ struct Slate(Arc<Mutex<State>>);
 struct State {
     written: Option<Hash256>,
     has_no_chalk: bool,
+    has_fallen: bool,
+    /// What nobody can mend who only writes.
+    crack: Option<&'static str>,
     /// Whoever writes waits for it.
     hand: Option<Arc<Notify>>,
 }
@@ -39,9 +43,13 @@ impl Section for Slate {
     type Table = Names;
     type Error = NoChalk;
 
-    async fn check(&mut self, wanted: &Names) -> Result<Option<String>, NoChalk> {
+    async fn check(&mut self, wanted: &Names) -> Result<Found, NoChalk> {
+        if self.state().has_fallen {
+            return Ok(Found::drift("it has fallen"));
+        }
         let is_so = self.in_effect() == wanted.hash();
-        Ok((!is_so).then(|| "something else is written".into()))
+        let problem = self.state().crack.map(str::to_owned);
+        Ok(Found { drift: (!is_so).then(|| "something else is written".into()), problem })
     }
 
     async fn apply(&mut self, wanted: &Names) -> Result<(), NoChalk> {
@@ -50,6 +58,7 @@ impl Section for Slate {
             hand.notified().await;
         }
         let mut state = self.state();
+        state.has_fallen = false;
         if state.has_no_chalk {
             return Err(NoChalk);
         }
@@ -160,6 +169,41 @@ async fn what_cannot_be_done_is_on_record_and_so_is_that_it_was_done_at_last() {
     assert_eq!(stage.settles(&web).await, REPAIR);
     assert_eq!(stage.part.report().problem, None);
     assert_eq!(stage.settles(&table("db")).await, [""; 0], "the next one is news again");
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_is_reported_and_keeps_nothing_else_from_being_put_right() {
+    let mut stage = Stage::new();
+    let web = table("web");
+    let crack = Some("a corner is broken off");
+    stage.slate.state().crack = crack;
+    assert_eq!(stage.settles(&web).await, [""; 0], "nothing of it was done in vain");
+    for _ in 0..5 {
+        assert_eq!(stage.part.report().problem.as_deref(), crack);
+        assert_eq!(stage.part.look_at(), None, "nobody tries what is somebody else's to do");
+        stage.slate.state().written = None;
+        assert_eq!(stage.settles(&web).await, REPAIR, "at once");
+    }
+    stage.slate.state().crack = None;
+    assert_eq!(stage.settles(&web).await, [""; 0]);
+    assert_eq!(stage.part.report().problem, None, "it is over when it is");
+}
+
+#[tokio::test]
+async fn what_else_goes_wrong_is_put_right_while_what_failed_is_left_alone() {
+    let mut stage = Stage::new();
+    let web = table("web");
+    stage.slate.state().has_no_chalk = true;
+    stage.settles(&web).await;
+    stage.slate.state().has_fallen = true;
+    assert_eq!(stage.settles(&web).await, ["watch: it has fallen", "failure"]);
+    assert!(!stage.slate.state().has_fallen, "all that can be done is");
+    assert_eq!(stage.part.report().problem.as_deref(), Some("there is no chalk"));
+    assert!(stage.part.look_at().is_some(), "it is tried again");
+    // Somebody found some, and wrote.
+    stage.slate.state().written = Some(web.hash());
+    assert_eq!(stage.settles(&web).await, [""; 0]);
+    assert_eq!(stage.part.report().problem, None, "whoever did it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,49 @@
+//! What is said of peers that do not answer. Pure.
+//!
+//! A host that is away is silent, too, and its server says so; but then no name leads to it any more.
+//! One that names lead to and no tunnel does is why its containers are not reached from here.
+
+use fluke_model::directory::Names;
+
+use super::device::SILENT;
+use super::plan::WantedPeer;
+
+/// How many of them are named, and of each how many endpoints.
+const NAMED: usize = 3;
+
+/// That these peers were called in vain, as far as names lead to them, and what to do about it on a
+/// host that listens at `port`.
+pub fn words<'a>(
+    in_vain: impl Iterator<Item = &'a WantedPeer>,
+    names: &Names,
+    port: u16,
+) -> Option<String> {
+    let missed: Vec<&WantedPeer> = in_vain.filter(|peer| is_led_to(peer, names)).collect();
+    let mut each: Vec<String> = missed.iter().take(NAMED).map(|peer| tried(peer)).collect();
+    match missed.len() - each.len() {
+        0 => {}
+        more => each.push(format!("and {more} more")),
+    }
+    let minutes = SILENT.as_secs() / 60;
+    let words = || {
+        format!(
+            "no answer for {minutes} minutes from {}: let UDP through from here to there, or from \
+             there to port {port} of this host",
+            each.join("; ")
+        )
+    };
+    (!missed.is_empty()).then(words)
+}
+
+fn is_led_to(peer: &WantedPeer, names: &Names) -> bool {
+    let mut addresses = names.rows().keys().filter_map(|key| key.address);
+    addresses.any(|address| peer.allowed.iter().any(|net| net.contains(address)))
+}
+
+fn tried(peer: &WantedPeer) -> String {
+    let endpoints = peer.endpoints.iter().take(NAMED).map(ToString::to_string);
+    format!("{} at {}", peer.name, endpoints.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests;
