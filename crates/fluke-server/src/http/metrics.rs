@@ -117,12 +117,11 @@ fn services(app: &App, page: &mut Page) {
     let help =
         "Services that lack something: all their replicas, some of them, a way in from outside.";
     page.gauge("fluke_services_lacking", help);
-    let lacking: [(&str, fn(&Counted) -> bool); 3] =
-        [("all", Counted::lacks_all), ("some", Counted::lacks_some), ("way", |it| it.lacks_a_way)];
-    for (what, lacks) in lacking {
-        let count = services.iter().filter(|it| lacks(it)).count();
-        page.labelled(&[("what", what)], count as u64);
-    }
+    let lacking =
+        |lacks: fn(&Counted) -> bool| services.iter().filter(|it| lacks(it)).count() as u64;
+    page.labelled(&[("what", "all")], lacking(Counted::lacks_all));
+    page.labelled(&[("what", "some")], lacking(Counted::lacks_some));
+    page.labelled(&[("what", "way")], lacking(|it| it.lacks_a_way));
     let sum = |count: fn(&ReplicaCounts) -> u32| -> u64 {
         services.iter().map(|it| u64::from(count(&it.replicas))).sum()
     };
