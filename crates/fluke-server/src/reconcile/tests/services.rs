@@ -130,6 +130,29 @@ fn an_agent_that_runs_no_containers_is_not_held_against_its_services() {
     assert!(lab.machine.detail().service_details[0].deployments[0].refused);
 }
 
+#[test]
+fn services_do_not_wait_for_a_step_that_is_being_applied() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[super::off(0)]);
+    let it = lab.wants("c2", &service(None), Policy::Remediate, &[Replica::Own]).remove(0);
+    lab.runs(vec![off(&it, Phase::Missing, "its container is missing")]);
+    let drifted = lab.events.last().expect("it has drifted");
+    assert_eq!(drifted.kind, EventKind::DriftDetected);
+    assert_eq!(drifted.commit, Some(CommitId::new("c2")));
+    let sent = lab.wish(What::Service(named("web")));
+    let (service, ..) = settle(&sent);
+    assert_eq!(service, Some("web"), "whoever asks does not wait either");
+    lab.runs(vec![it]);
+    assert_eq!(lab.machine.view().services.map(|counts| counts.in_sync), Some(1));
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c1")), "steps are held to that");
+    assert!(lab.wish(What::Host).is_empty(), "that one is about steps as well");
+
+    assert_eq!(super::told(&lab.perform(Outcome::Success)), ["check all"]);
+    lab.answer(&[ok(0)]);
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c2")));
+    assert_eq!(lab.status(), Status::InSync);
+}
+
 fn named(name: &str) -> ServiceName {
     ServiceName::new(name).expect("a name")
 }
