@@ -22,7 +22,8 @@ use super::view::{Came, Services, View, public_keys, takes};
 use crate::reconcile::Now;
 
 /// How long a server that has just started waits for agents that know where replicas are, before
-/// it places one that nobody speaks of.
+/// it places one that nobody speaks of. However much the first of them know: they may have been away
+/// when it was placed.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
 /// Those in the mesh are told of others again after a millisecond for so many of them.
@@ -272,10 +273,6 @@ impl Book {
                 known.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
                     it.replicas.clear();
                 });
-                if self.settling.is_some() && known.values().any(|it| !it.replicas.is_empty()) {
-                    self.settling = None;
-                    self.place_all();
-                }
                 self.changed.unplaced.extend(self.view.hear_of(&known, now.instant));
                 Urgency::Soon
             }

@@ -18,14 +18,14 @@ use tokio::time::{Instant, timeout};
 use super::pulse::Felt;
 use crate::clock::until;
 use crate::reconcile::Wanted;
-use crate::services::book::{Directory, Own, Word};
+use crate::services::book::{Directory, Own, SETTLING, Word};
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
 use crate::source::Desired;
 
 /// How long a host that may have replicas is waited for to say so: sent half of what it should be,
-/// it would stop the rest.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// it would stop the rest. A little longer than for the desk to take others' word for it.
+const PATIENCE: Duration = SETTLING.saturating_add(Duration::from_secs(1));
 /// How long the connection may take to hand out its socket.
 const SOCKET_WITHIN: Duration = Duration::from_secs(1);
 

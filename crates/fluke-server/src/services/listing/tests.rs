@@ -242,8 +242,8 @@ mod volumes {
         let it = lab.seen().deployments.remove(0);
         assert_eq!(it.agent, name("db-1"), "it stays where it was");
         assert!(it.note.is_some_and(|note| note.ends_with(
-            "host db-2 has its volume `data`, too, which nothing uses: remove what you do not \
-                 need on one of the two (`podman volume rm fluke.web.data.0`)"
+            "its volume `data` is on each of db-1, db-2, and which is the right one only people can \
+             tell: look into them, and remove the others (`podman volume rm fluke.web.data.0`)"
         )));
     }
 }

@@ -160,15 +160,15 @@ pub(super) fn remark(
         let is = if volumes.len() == 1 { "is" } else { "are" };
         format!("it waits for that host, where {} {is}", its(volumes))
     });
-    let doubled = owners.iter().find(|(other, _)| **other != host).map(|(other, volumes)| {
-        let called = called(service, number, volumes);
+    let doubled = owners.get(host).filter(|_| owners.len() > 1).map(|volumes| {
+        let (its, called) = (its(volumes), called(service, number, volumes));
+        let names: Vec<&str> = owners.keys().map(|name| name.as_str()).take(FEW).collect();
         format!(
-            "host {other} has {}, too, which nothing uses: remove what you do not need on one of \
-             the two (`podman volume rm {called}`)",
-            its(volumes)
+            "{its} is on each of {}, and which is the right one only people can tell: look into \
+             them, and remove the others (`podman volume rm {called}`)",
+            names.join(", ")
         )
     });
-    let doubled = doubled.filter(|_| owners.contains_key(host));
     let remarks: Vec<String> = pinned.into_iter().chain(doubled).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
