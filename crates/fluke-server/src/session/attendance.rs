@@ -38,8 +38,9 @@ pub struct Attendance {
     /// What the agent held when it came.
     held: Holdings,
     seat: Option<Seat>,
-    /// Until when it is not told what hosts know of each other: it knows better. Where replicas and
-    /// their volumes are it is told as soon as it has said what it knows of that.
+    /// Until when it is not told what hosts know of each other, unless all are back that it knows of
+    /// before: it knows better. Where replicas and their volumes are it is told as soon as it has
+    /// said what it knows of that.
     knows_better_until: Option<Instant>,
     /// Until when the agent is waited for.
     waits_until: Instant,
@@ -200,6 +201,9 @@ impl Attendance {
         let told = &mut seat.told;
         let (subnet, released) = told.lacks_of_its_own(&seat.lot.borrow_and_update().own);
         let directory = seat.directory.borrow_and_update().clone();
+        if directory.is_whole_for(self.held.peers) {
+            self.knows_better_until = None;
+        }
         let mut edits = Vec::new();
         if directory.is_in_force && self.knows_better_until.is_none() {
             edits = told.lacks(&directory, self.came.node_type);
@@ -271,7 +275,7 @@ impl Told {
 
     /// What is new in the directory, but for placements; told from now on.
     fn lacks(&mut self, directory: &Directory, node_type: NodeType) -> Vec<DirectoryEdit> {
-        let Directory { is_in_force: _, names, routes, peers, placements: _ } = directory;
+        let Directory { names, routes, peers, .. } = directory;
         let held = &mut self.tables;
         let mut edits = Vec::new();
         edits.extend(peers.edit_for(held.peers).map(DirectoryEdit::Peers));

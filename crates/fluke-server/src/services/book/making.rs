@@ -23,6 +23,7 @@ impl Book {
         news.directory |= self.place(&changed.unplaced, now);
         news.directory |= self.tabulate(changed.unlisted, changed.unrouted, now);
         news.directory |= self.reach(changed.peers, now);
+        news.directory |= self.becomes_whole(now);
         self.note_who_is_behind(is_due, now);
         let hosts = self.view.hosts.take_changed();
         if is_due || news.directory || !hosts.is_empty() {
@@ -146,6 +147,14 @@ impl Book {
         let count = self.directory.peers.table().rows().len() / PEERS_PER_MS;
         self.peers_from = Some(now + Duration::from_millis(count as u64));
         has_changed
+    }
+
+    /// Takes note of whether all have said what they run. Whoever waits for that waits only so long,
+    /// and nobody has to hear that somebody else has come.
+    fn becomes_whole(&mut self, now: Instant) -> bool {
+        let is_whole = self.view.hosts.have_all_spoken() || self.is_complete_from() <= now;
+        let was_whole = std::mem::replace(&mut self.directory.is_whole, is_whole);
+        is_whole && !was_whole
     }
 
     /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that

@@ -250,6 +250,39 @@ fn the_words_of_a_session_that_is_over_count_no_more() {
     assert_eq!(lab.addresses(), ["10.200.1.4"]);
 }
 
+/// How a host is reached that nobody else is like.
+fn mesh(key: u8) -> Word {
+    let claim = Subnet::new(key.into()).map(|subnet| Claim { subnet, since: Timestamp(1) });
+    Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
+}
+
+#[test]
+fn a_server_that_starts_knows_when_all_are_back_that_somebody_knows() {
+    let mut lab = Lab::settled(None);
+    let comes = |lab: &mut Lab, host: &str, key: u8| {
+        lab.comes(host, NodeType::Worker);
+        lab.says(host, mesh(key));
+    };
+    for (host, key) in [("a", 1), ("b", 2)] {
+        comes(&mut lab, host, key);
+        lab.reports(host, vec![]);
+    }
+    let before = Some(lab.book.directory.peers.hash());
+    lab = Lab::settled(None);
+    comes(&mut lab, "a", 1);
+    lab.reports("a", vec![]);
+    let is_whole = |lab: &Lab, peers| lab.book.directory.is_whole_for(peers);
+    let alone = Some(lab.book.directory.peers.hash());
+    assert!(!is_whole(&lab, before), "b is missing");
+    assert!(is_whole(&lab, alone), "whoever never heard of b does not miss it");
+    assert!(!is_whole(&lab, None), "nobody can tell whom that one knows");
+    comes(&mut lab, "b", 2);
+    assert_eq!(Some(lab.book.directory.peers.hash()), before);
+    assert!(!is_whole(&lab, before), "it may run something");
+    lab.reports("b", vec![]);
+    assert!(is_whole(&lab, before));
+}
+
 #[test]
 fn two_hosts_that_claim_one_subnet_get_one_each() {
     let mut lab = Lab::settled(None);
