@@ -173,6 +173,8 @@ struct ApplyingTask {
 struct Waiting {
     connect: bool,
     commit: bool,
+    /// A check that was replaced though its steps are what they were.
+    again: Option<Cycle>,
     /// The commit's cycle looks at everything, not only at what the commit changed.
     everything: bool,
     steps: BTreeSet<StepIndex>,
@@ -385,11 +387,12 @@ impl Session {
     }
 
     /// What the agent is sent so that it holds this, if it does not.
-    fn hold(&mut self, commit: &CommitId, snapshot: &Arc<Snapshot>) -> Option<Effect> {
+    fn hold(&mut self, board: &Board) -> Option<Effect> {
+        let (commit, snapshot) = board.newest();
         let is_held = self.held.replace(snapshot.hash()) == Some(snapshot.hash());
         (!is_held).then(|| {
             let (commit, snapshot) = (commit.clone(), snapshot.clone());
-            Effect::Send(ToAgent::Snapshot { commit, snapshot })
+            Effect::Send(ToAgent::Snapshot { commit, snapshot, is_moved: board.is_moved })
         })
     }
 }

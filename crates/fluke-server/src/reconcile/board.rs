@@ -26,6 +26,8 @@ pub struct Board {
     pub tasks: Vec<TaskState>,
     /// What the host should be once the apply that is under way has ended.
     pub newer: Option<Wanted>,
+    /// Whether the newest word is of the same commit as the one before: only replicas have moved.
+    pub is_moved: bool,
 }
 
 /// What is known of one step.
@@ -144,7 +146,7 @@ impl Board {
     pub fn new(commit: CommitId, snapshot: Arc<Snapshot>) -> Self {
         let steps = vec![StepState::default(); snapshot.step_count()];
         let tasks = vec![TaskState::default(); snapshot.tasks().len()];
-        Self { commit, snapshot, steps, tasks, newer: None }
+        Self { commit, snapshot, steps, tasks, newer: None, is_moved: false }
     }
 
     /// The newest word of Git, and the commit that says so. Services are held to it at once; what
@@ -179,6 +181,11 @@ impl Board {
             next.tasks[position] = TaskState { retry: None, ..self.tasks[old].clone() };
         }
         next
+    }
+
+    /// Whether nothing but replicas is otherwise in a snapshot, of the same commit.
+    pub fn is_moved_to(&self, commit: &CommitId, snapshot: &Snapshot) -> bool {
+        self.commit == *commit && self.snapshot.task_hashes() == snapshot.task_hashes()
     }
 
     /// The tasks of this board that are not on `next`, or are changed there.

@@ -57,6 +57,9 @@ impl Machine {
             waiting.steps.clear();
             return Some(Cycle { trigger: Trigger::Connect, scope: Scope::All, request: None });
         }
+        if let Some(again) = waiting.again.take() {
+            return Some(again);
+        }
         if std::mem::take(&mut waiting.commit) {
             let everything = std::mem::take(&mut waiting.everything);
             let scope = if everything { Scope::All } else { new_or_failing(board) };
@@ -104,8 +107,7 @@ impl Machine {
                 board.tasks[task].retry = None;
             }
         }
-        let (commit, snapshot) = board.newest();
-        effects.extend(session.hold(commit, snapshot));
+        effects.extend(session.hold(board));
         if indices(&board.snapshot, &cycle.scope).is_empty() {
             if let Some(request) = cycle.request {
                 self.end_with_services(request, None, effects);

@@ -107,6 +107,7 @@ impl Machine {
                 let kind = turn(before, standing.state.finding()).filter(|kind| !is_told(kind));
                 let trigger = match before {
                     _ if is_first => Trigger::Connect,
+                    Finding::Unknown if board.is_moved => Trigger::Placement,
                     Finding::Unknown => Trigger::Commit,
                     _ => Trigger::Watch,
                 };

@@ -1,6 +1,7 @@
 //! What Git says of a host: taken at once, or as far as an apply that is under way lets it.
 
 use fluke_model::event::EventKind;
+use fluke_model::id::Hash256;
 use fluke_model::message::Scope;
 use fluke_model::policy::Trigger;
 
@@ -28,10 +29,12 @@ impl Machine {
     /// newest at once.
     fn hold_services_to(&mut self, wanted: Wanted, now: Now, effects: &mut Vec<Effect>) {
         let (Some(board), Some(session)) = (&mut self.board, &mut self.session) else { return };
-        if self.unsendable.is_none() {
-            effects.extend(session.hold(&wanted.commit, &wanted.snapshot));
-        }
+        let (commit, held) = board.newest();
+        board.is_moved = *commit == wanted.commit && session.held == Some(held.hash());
         board.newer = Some(wanted);
+        if self.unsendable.is_none() {
+            effects.extend(session.hold(board));
+        }
         self.judge_services_anew(now, effects);
     }
 
@@ -48,6 +51,10 @@ impl Machine {
             Some(board) if board.snapshot.hash() == snapshot.hash() => {
                 board.commit = commit;
                 return;
+            }
+            Some(board) if board.is_moved_to(&commit, &snapshot) => {
+                let before = std::mem::replace(&mut board.snapshot, snapshot);
+                return self.replicas_moved(before.hash(), now, effects);
             }
             Some(board) => {
                 let next = board.succeed(commit, snapshot);
@@ -67,10 +74,31 @@ impl Machine {
                 Trigger::Poll | Trigger::Watch => self.waiting.everything = true,
                 Trigger::Commit => self.waiting.everything |= matches!(cycle.scope, Scope::All),
                 // Asked for again below, or failing and so of interest to the commit's cycle.
-                Trigger::Manual { .. } | Trigger::Retry | Trigger::Offline => {}
+                Trigger::Manual { .. } | Trigger::Retry => {}
+                // No cycle is begun for these.
+                Trigger::Offline | Trigger::Placement => {}
             }
             cycle.request.into_iter().for_each(|request| self.waiting.requests.push_front(request));
         }
+    }
+
+    /// Other replicas are here than were, and all else is as it was: steps, what is known of them,
+    /// and when they are tried again.
+    fn replicas_moved(&mut self, before: Hash256, now: Now, effects: &mut Vec<Effect>) {
+        if let (Some(board), Some(session)) = (&mut self.board, &mut self.session) {
+            // It may have it already, from before its apply ended.
+            if session.held != Some(board.snapshot.hash()) {
+                board.is_moved = session.held == Some(before);
+            }
+            if self.unsendable.is_none() {
+                effects.extend(session.hold(board));
+            }
+        }
+        if let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting) {
+            // The agent gives up a check when it hears of another snapshot.
+            self.waiting.again = Some(cycle);
+        }
+        self.judge_services_anew(now, effects);
     }
 
     /// Nothing can be asked of the agent before another snapshot comes; it keeps what it has.
