@@ -270,12 +270,16 @@ fn a_replica_without_volumes_says_when_it_moves_from_a_host_that_is_away() {
     lab.runs("a", vec![lab.wanted("a", Replica::Number(0))]);
     assert_eq!(lab.seen().deployments[0].note, None);
     lab.says("a", Word::Silent);
-    let note = lab.seen().deployments.remove(0).note.expect("one");
-    assert_eq!(
-        note,
-        "its host does not answer; it is started on another host that matches once this one was \
-         away for 5m"
-    );
+    for (passed, when) in [
+        (0, "in 5m, once this one was away for 5m"),
+        (170, "in 2m10s, once this one was away for 5m"),
+        (130, "as soon as there is one"),
+    ] {
+        lab.now += Duration::from_secs(passed);
+        let note = lab.seen().deployments.remove(0).note.expect("one");
+        let moves = "its host does not answer; it is started on another host that matches";
+        assert_eq!(note, format!("{moves} {when}"));
+    }
 }
 
 #[test]
