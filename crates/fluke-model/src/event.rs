@@ -114,7 +114,7 @@ pub struct Event {
     pub service: Option<ServiceName>,
     /// Which step.
     pub step: Option<StepAddress>,
-    /// Why: commit, poll, connect, watch, retry, offline, manual.
+    /// Why: commit, placement, poll, connect, watch, retry, offline, manual.
     pub trigger: Option<String>,
     /// Under which commit.
     pub commit: Option<CommitId>,

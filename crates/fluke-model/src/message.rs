@@ -158,6 +158,8 @@ pub enum ToAgent {
         commit: CommitId,
         /// All of it.
         snapshot: Arc<Snapshot>,
+        /// Whether the snapshot before was of the same commit, and only replicas have moved.
+        is_moved: bool,
     },
     /// Run checks and answer with [`ToServer::Checked`].
     Check {

@@ -64,6 +64,8 @@ impl Policy {
 pub enum Trigger {
     /// A commit changed the host's snapshot.
     Commit,
+    /// Replicas of a service moved: the commit is what it was.
+    Placement,
     /// `poll_interval` has passed since the last cycle.
     Poll,
     /// The agent connected.
@@ -91,6 +93,7 @@ impl Trigger {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Commit => "commit",
+            Self::Placement => "placement",
             Self::Poll => "poll",
             Self::Connect => "connect",
             Self::Watch => "watch",

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! At most one instruction is under way. A newer snapshot replaces a check that is under way
-//! (checks are read-only) and waits for an apply to end. Nothing here sends, stores or sleeps:
-//! the session does what [`Machine::step`] returns and wakes it at [`Machine::deadline`].
+//! (checks are read-only). During an apply the agent has it at once for its services, and its steps
+//! wait for the apply to end. Nothing here sends, stores or sleeps: the session does what
+//! [`Machine::step`] returns and wakes it at [`Machine::deadline`].
 
 mod applying;
 mod approval;
@@ -21,6 +22,7 @@ mod request;
 mod services;
 mod standing;
 mod view;
+mod wanting;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,7 +35,7 @@ use fluke_model::policy::Trigger;
 use fluke_model::snapshot::{Snapshot, StepIndex};
 use fluke_model::time::Timestamp;
 
-use crate::alert::{Alert, Owner};
+use crate::alert::Alert;
 use board::{Board, StepState};
 use request::ended;
 
@@ -118,8 +120,6 @@ pub struct Machine {
     poll_interval: Duration,
     /// Spreads agents over the interval; fixed per agent.
     spread: u64,
-    /// The newest word of Git; equal to the board's unless an apply is under way.
-    newer: Option<Wanted>,
     board: Option<Board>,
     phase: Phase,
     waiting: Waiting,
@@ -173,6 +173,8 @@ struct ApplyingTask {
 struct Waiting {
     connect: bool,
     commit: bool,
+    /// A check that was replaced though its steps are what they were.
+    again: Option<Cycle>,
     /// The commit's cycle looks at everything, not only at what the commit changed.
     everything: bool,
     steps: BTreeSet<StepIndex>,
@@ -192,7 +194,6 @@ impl Machine {
             last_seen: now.wall,
             poll_interval,
             spread,
-            newer: None,
             board: None,
             phase: Phase::Resting,
             waiting: Waiting::default(),
@@ -316,95 +317,7 @@ impl Machine {
             // Its end is in the agent's journal, and comes when it is back.
             state.update(now.wall, StepState::stop_applying);
         }
-        if let Some(newer) = self.newer.take() {
-            self.adopt(newer, now, effects);
-        }
-    }
-
-    /// Takes the newest word of Git, at once or, while an apply is under way, after it.
-    fn want(&mut self, wanted: Wanted, now: Now, effects: &mut Vec<Effect>) {
-        match &self.phase {
-            Phase::Applying { .. } => self.newer = Some(wanted),
-            Phase::Resting | Phase::Checking { .. } => self.adopt(wanted, now, effects),
-        }
-    }
-
-    fn adopt(&mut self, wanted: Wanted, now: Now, effects: &mut Vec<Effect>) {
-        let Wanted { commit, snapshot } = wanted;
-        let can_be_sent = self.unsendable.take_if(|(hash, _)| *hash != snapshot.hash()).is_some();
-        match &mut self.board {
-            Some(board) if board.snapshot.hash() == snapshot.hash() => {
-                board.commit = commit;
-                return;
-            }
-            Some(board) => {
-                let next = board.succeed(commit, snapshot);
-                let before = std::mem::replace(board, next);
-                self.say_what_is_gone(&before, now, effects);
-            }
-            None => self.board = Some(Board::new(commit, snapshot)),
-        }
-        self.judge_services_anew(now, effects);
-        if can_be_sent {
-            effects.push(Effect::Record(self.event(EventKind::CheckRecovered, now)));
-        }
-        self.waiting.commit = true;
-        // What was to be looked at has other numbers now, or none.
-        self.waiting.everything |= !std::mem::take(&mut self.waiting.steps).is_empty();
-        if let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting) {
-            // The check that was under way speaks of a snapshot that no longer counts.
-            match cycle.trigger {
-                Trigger::Connect => self.waiting.connect = true,
-                Trigger::Poll | Trigger::Watch => self.waiting.everything = true,
-                Trigger::Commit => self.waiting.everything |= matches!(cycle.scope, Scope::All),
-                // Asked for again below, or failing and so of interest to the commit's cycle.
-                Trigger::Manual { .. } | Trigger::Retry | Trigger::Offline => {}
-            }
-            cycle.request.into_iter().for_each(|request| self.waiting.requests.push_front(request));
-        }
-    }
-
-    /// Nothing can be asked of the agent before another snapshot comes; it keeps what it has.
-    fn cannot_send(&mut self, why: String, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &self.board else { return };
-        self.unsendable = Some((board.snapshot.hash(), why.as_str().into()));
-        if let Some(session) = &mut self.session {
-            session.held = None;
-        }
-        if let Phase::Checking { cycle, .. } = std::mem::replace(&mut self.phase, Phase::Resting)
-            && let Some(request) = cycle.request
-        {
-            effects.push(ended(request, Some(why.clone())));
-        }
-        let mut event = self.event(EventKind::CheckFailed, now);
-        event.output = Some(why);
-        effects.push(Effect::Record(event));
-    }
-
-    /// Why nothing can be asked of the agent, if that is so.
-    pub fn error(&self) -> Option<&str> {
-        self.unsendable.as_ref().map(|(_, why)| &**why)
-    }
-
-    /// A drift whose task is gone is over, as far as fluke goes, and is taken back if it was told.
-    fn say_what_is_gone(&self, before: &Board, now: Now, effects: &mut Vec<Effect>) {
-        let Some(board) = &self.board else { return };
-        for task in before.gone_from(board) {
-            let name = &before.snapshot.tasks()[task].name;
-            if before.is_drifted(task) {
-                let why = match board.snapshot.task(name) {
-                    Some(_) => "the task was changed",
-                    None => "the task no longer applies to this host",
-                };
-                let mut event = self.event(EventKind::DriftResolved, now);
-                event.task = Some(name.clone());
-                event.output = Some(why.to_string());
-                effects.push(Effect::Record(event));
-            }
-            if before.tasks[task].drift_told {
-                effects.push(Effect::Alert(self.resolved(Owner::Task(name.clone()), now)));
-            }
-        }
+        self.adopt_newer(now, effects);
     }
 
     fn hear(&mut self, message: ToServer, now: Now, effects: &mut Vec<Effect>) {
@@ -471,6 +384,16 @@ impl Session {
     fn instruct(&mut self) -> InstructionId {
         self.instructions += 1;
         InstructionId { session: self.id, number: self.instructions }
+    }
+
+    /// What the agent is sent so that it holds this, if it does not.
+    fn hold(&mut self, board: &Board) -> Option<Effect> {
+        let (commit, snapshot) = board.newest();
+        let is_held = self.held.replace(snapshot.hash()) == Some(snapshot.hash());
+        (!is_held).then(|| {
+            let (commit, snapshot) = (commit.clone(), snapshot.clone());
+            Effect::Send(ToAgent::Snapshot { commit, snapshot, is_moved: board.is_moved })
+        })
     }
 }
 

@@ -136,6 +136,7 @@ export function eventTone(event) {
 
 const TRIGGERS = {
   commit: "a commit changed what it should be",
+  placement: "replicas moved",
   poll: "its regular check",
   connect: "it connected",
   watch: "it saw a change",

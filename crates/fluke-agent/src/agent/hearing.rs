@@ -90,8 +90,8 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 }
                 self.store.acknowledge(record);
             }
-            ToAgent::Snapshot { commit, snapshot } => {
-                self.hold(Arc::new(Held { commit, snapshot }));
+            ToAgent::Snapshot { commit, snapshot, is_moved } => {
+                self.hold(Arc::new(Held { commit, snapshot }), is_moved);
             }
             ToAgent::Check { instruction, snapshot, steps } => {
                 self.ordered(Order { instruction, snapshot, kind: OrderKind::Check(steps) });
@@ -107,7 +107,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         }
     }
 
-    fn hold(&mut self, held: Arc<Held>) {
+    fn hold(&mut self, held: Arc<Held>, is_moved: bool) {
         tracing::info!(
             commit = held.commit.short(),
             tasks = held.snapshot.tasks().len(),
@@ -121,7 +121,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         self.store.keep_held(held.clone());
         self.snapshot.send_replace(Some(held.snapshot.hash()));
         if let Some(lane) = &self.lane {
-            lane.inbox.hold(held.clone());
+            lane.inbox.hold(held.clone(), is_moved);
         }
         match &mut self.activity {
             Activity::Idle(idle) => {

@@ -75,6 +75,8 @@ impl Tables {
 pub struct Word {
     /// What the host should be.
     pub held: Option<Arc<Held>>,
+    /// Whether it is of the same commit as what was taken before: only replicas have moved.
+    pub is_moved: bool,
     /// What hosts know of each other.
     pub tables: Tables,
     /// What the server ruled.
@@ -105,9 +107,12 @@ impl Inbox {
         Self { word: Mutex::new(word), news: Notify::new() }
     }
 
-    /// Takes a new snapshot.
-    pub fn hold(&self, held: Arc<Held>) {
-        self.tell(|word| word.held = Some(held));
+    /// Takes a new snapshot, in which only replicas have moved or which another commit is behind.
+    pub fn hold(&self, held: Arc<Held>, is_moved: bool) {
+        self.tell(|word| {
+            word.held = Some(held);
+            word.is_moved &= is_moved;
+        });
     }
 
     /// Does what an edit says; where it does not fit, says which table is needed whole.
@@ -181,6 +186,7 @@ impl Inbox {
         let taken = word.clone();
         word.released.clear();
         word.settles.clear();
+        word.is_moved = true;
         word.is_read = true;
         taken
     }
@@ -243,6 +249,7 @@ where
 #[cfg(test)]
 mod tests {
     use fluke_model::directory::NameKey;
+    use fluke_model::id::CommitId;
 
     use super::*;
 
@@ -264,6 +271,19 @@ mod tests {
         assert!(inbox.settle(asks(3)));
         inbox.session(Some(SessionId(2)));
         assert_eq!(taken(&inbox), [0; 0], "whoever asked in another session waits no more");
+    }
+
+    #[test]
+    fn a_commit_that_was_not_taken_yet_is_not_forgotten_for_replicas_that_move() {
+        let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot: Arc::default() });
+        let inbox = Inbox::default();
+        inbox.hold(held.clone(), false);
+        inbox.hold(held.clone(), true);
+        assert!(!inbox.take().is_moved);
+        inbox.hold(held.clone(), true);
+        assert!(inbox.take().is_moved);
+        inbox.hold(held, false);
+        assert!(!inbox.take().is_moved);
     }
 
     #[test]

@@ -218,10 +218,10 @@ impl Agent {
     fn hears(&mut self, message: ToAgent, open: &mut Open) -> Vec<ToServer> {
         let stopwatches = &self.shared.stopwatches;
         let message = match message {
-            ToAgent::Snapshot { commit, snapshot } => {
+            ToAgent::Snapshot { commit, snapshot, is_moved } => {
                 self.shared.hears_of(&commit);
                 open.commit = Some(commit.clone());
-                ToAgent::Snapshot { commit, snapshot: self.shared.share(snapshot) }
+                ToAgent::Snapshot { commit, snapshot: self.shared.share(snapshot), is_moved }
             }
             message @ ToAgent::Check { .. } => {
                 open.noticed

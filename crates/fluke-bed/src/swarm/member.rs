@@ -117,7 +117,7 @@ impl Member {
     /// Answers one message.
     pub(super) fn hears(&mut self, message: ToAgent, now: Timestamp) -> Vec<ToServer> {
         match message {
-            ToAgent::Snapshot { commit, snapshot } => self.takes(commit, snapshot, now),
+            ToAgent::Snapshot { commit, snapshot, .. } => self.takes(commit, snapshot, now),
             ToAgent::Check { instruction, snapshot, steps } => {
                 self.checks(instruction, snapshot, steps).into_iter().collect()
             }

@@ -133,6 +133,28 @@ fn text(most: usize) -> impl Fn(String) -> Result<String, Mistake> {
     move |text| within(bounds::long("it", &text, most), text)
 }
 
+/// Accepts values that can be completed on a host: every `${` has its `}`.
+pub(super) fn closed(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
+    match env.iter().find(|(_, value)| !is_closed(value)) {
+        Some((name, _)) => Err(Mistake::value(format!("\"{name}\" has a `${{` without a `}}`"))
+            .help("write `$NAME` for a variable of the host, and `$$` for a dollar")),
+        None => Ok(env),
+    }
+}
+
+/// As agents read it: `$NAME`, `${NAME}`, and `$$` for a dollar.
+fn is_closed(value: &str) -> bool {
+    let mut rest = value;
+    while let Some((_, behind)) = rest.split_once('$') {
+        rest = match behind.strip_prefix('{').map(|name| name.split_once('}')) {
+            Some(None) => return false,
+            Some(Some((_, behind))) => behind,
+            None => behind.strip_prefix('$').unwrap_or(behind),
+        };
+    }
+    true
+}
+
 fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
     let is_name = |name: &str| {
         let mut letters = name.bytes();
@@ -142,7 +164,10 @@ fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, 
     match env.keys().find(|name| !is_name(name)) {
         Some(name) => Err(Mistake::value(format!("\"{name}\" is not a variable's name"))
             .help("use letters, digits and `_`, with no digit at the beginning")),
-        None => within(bounds::env(env.iter()), env),
+        None => {
+            let env = closed(env)?;
+            within(bounds::env(env.iter()), env)
+        }
     }
 }
 

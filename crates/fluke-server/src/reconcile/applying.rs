@@ -140,9 +140,7 @@ impl Machine {
             self.settle(task, now, effects);
         }
         self.end_request(cycle.request, effects);
-        if let Some(newer) = self.newer.take() {
-            self.adopt(newer, now, effects);
-        }
+        self.adopt_newer(now, effects);
     }
 
     /// Draws the line under one task's apply: pause or peace, told once.

@@ -59,7 +59,7 @@ impl Machine {
             What::Task { name, .. } => name,
             What::Service(name) => {
                 return (!has_service(board, name)).then(|| {
-                    let commit = board.commit.short();
+                    let commit = board.newest().0.short();
                     format!(
                         "nothing was done: since this was asked for, the service `{name}` no \
                          longer runs on this host (commit {commit})"

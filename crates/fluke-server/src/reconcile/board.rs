@@ -11,6 +11,8 @@ use fluke_model::task::OnFailure;
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::Verdict;
 
+use super::Wanted;
+
 /// One host's snapshot and how far the host is from it.
 #[derive(Debug, Clone)]
 pub struct Board {
@@ -22,6 +24,10 @@ pub struct Board {
     pub steps: Vec<StepState>,
     /// By position in the snapshot.
     pub tasks: Vec<TaskState>,
+    /// What the host should be once the apply that is under way has ended.
+    pub newer: Option<Wanted>,
+    /// Whether the newest word is of the same commit as the one before: only replicas have moved.
+    pub is_moved: bool,
 }
 
 /// What is known of one step.
@@ -140,7 +146,21 @@ impl Board {
     pub fn new(commit: CommitId, snapshot: Arc<Snapshot>) -> Self {
         let steps = vec![StepState::default(); snapshot.step_count()];
         let tasks = vec![TaskState::default(); snapshot.tasks().len()];
-        Self { commit, snapshot, steps, tasks }
+        Self { commit, snapshot, steps, tasks, newer: None, is_moved: false }
+    }
+
+    /// The newest word of Git, and the commit that says so. Services are held to it at once; what
+    /// steps are held to is older while some of them are applied.
+    pub fn newest(&self) -> (&CommitId, &Arc<Snapshot>) {
+        match &self.newer {
+            Some(Wanted { commit, snapshot }) => (commit, snapshot),
+            None => (&self.commit, &self.snapshot),
+        }
+    }
+
+    /// What services are held to.
+    pub fn of_services(&self) -> &Snapshot {
+        self.newest().1
     }
 
     /// The board for a new snapshot. Tasks that did not change keep what is known of them, but
@@ -161,6 +181,11 @@ impl Board {
             next.tasks[position] = TaskState { retry: None, ..self.tasks[old].clone() };
         }
         next
+    }
+
+    /// Whether nothing but replicas is otherwise in a snapshot, of the same commit.
+    pub fn is_moved_to(&self, commit: &CommitId, snapshot: &Snapshot) -> bool {
+        self.commit == *commit && self.snapshot.task_hashes() == snapshot.task_hashes()
     }
 
     /// The tasks of this board that are not on `next`, or are changed there.

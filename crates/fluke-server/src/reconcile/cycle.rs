@@ -1,5 +1,6 @@
 //! When a cycle starts, why, and over which steps.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use fluke_model::message::{Scope, ToAgent};
@@ -8,7 +9,7 @@ use fluke_model::time::Timestamp;
 
 use super::board::Board;
 use super::request::{ended, progress};
-use super::{Cycle, Effect, Machine, Now, Phase, Progress, indices, tasks_in};
+use super::{Cycle, Effect, Machine, Now, Phase, Progress, Request, What, indices, tasks_in};
 
 /// How many moments of an interval polls are due at; every half second, by default.
 const BEATS: u64 = 120;
@@ -27,10 +28,25 @@ impl Machine {
             effects.extend(requests.map(|request| ended(request, Some(why.to_string()))));
             return;
         }
-        while self.session.is_some() && matches!(self.phase, Phase::Resting) {
+        if self.session.is_none() {
+            return;
+        }
+        self.begin_with_services(now, effects);
+        while matches!(self.phase, Phase::Resting) {
             let Some(cycle) = self.next_cycle(now) else { return };
             self.begin(cycle, now, effects);
         }
+    }
+
+    /// Whoever asks for a service waits for no step: their agent keeps services beside them.
+    fn begin_with_services(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let Some(board) = &self.board else { return };
+        let is_of_one = |request: &Request| matches!(request.what, What::Service(_));
+        let requests = std::mem::take(&mut self.waiting.requests).into_iter();
+        let (services, others): (VecDeque<_>, _) = requests.partition(is_of_one);
+        self.waiting.requests = others;
+        let cycles: Vec<_> = services.into_iter().map(|it| Cycle::asked_for(it, board)).collect();
+        cycles.into_iter().for_each(|cycle| self.begin(cycle, now, effects));
     }
 
     fn next_cycle(&mut self, now: Now) -> Option<Cycle> {
@@ -41,15 +57,16 @@ impl Machine {
             waiting.steps.clear();
             return Some(Cycle { trigger: Trigger::Connect, scope: Scope::All, request: None });
         }
+        if let Some(again) = waiting.again.take() {
+            return Some(again);
+        }
         if std::mem::take(&mut waiting.commit) {
             let everything = std::mem::take(&mut waiting.everything);
             let scope = if everything { Scope::All } else { new_or_failing(board) };
             return Some(Cycle { trigger: Trigger::Commit, scope, request: None });
         }
         if let Some(request) = waiting.requests.pop_front() {
-            let scope = request.what.scope(board);
-            let trigger = Trigger::Manual { by: request.by.clone() };
-            return Some(Cycle { trigger, scope, request: Some(request) });
+            return Some(Cycle::asked_for(request, board));
         }
         // What comes with time goes before what the host asks for, which may be without end.
         if self.next_poll.is_some_and(|at| at <= now.instant) {
@@ -90,12 +107,7 @@ impl Machine {
                 board.tasks[task].retry = None;
             }
         }
-        let snapshot = board.snapshot.hash();
-        if session.held != Some(snapshot) {
-            session.held = Some(snapshot);
-            let (commit, snapshot) = (board.commit.clone(), board.snapshot.clone());
-            effects.push(Effect::Send(ToAgent::Snapshot { commit, snapshot }));
-        }
+        effects.extend(session.hold(board));
         if indices(&board.snapshot, &cycle.scope).is_empty() {
             if let Some(request) = cycle.request {
                 self.end_with_services(request, None, effects);
@@ -103,12 +115,21 @@ impl Machine {
             return;
         }
         let instruction = session.instruct();
-        let steps = cycle.scope.clone();
+        let (snapshot, steps) = (board.snapshot.hash(), cycle.scope.clone());
         effects.push(Effect::Send(ToAgent::Check { instruction, snapshot, steps }));
         if let Some(request) = &cycle.request {
             effects.push(progress(request, Progress::Checking));
         }
         self.phase = Phase::Checking { instruction, cycle };
+    }
+}
+
+impl Cycle {
+    /// For somebody.
+    fn asked_for(request: Request, board: &Board) -> Self {
+        let scope = request.what.scope(board);
+        let trigger = Trigger::Manual { by: request.by.clone() };
+        Self { trigger, scope, request: Some(request) }
     }
 }
 

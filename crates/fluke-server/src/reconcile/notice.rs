@@ -48,12 +48,16 @@ impl Machine {
     }
 
     fn alert(&self, of: Owner, news: News, now: Now) -> Alert {
+        let commit = self.board.as_ref().map(|board| match of {
+            Owner::Task(_) => &board.commit,
+            Owner::Service(_) => board.newest().0,
+        });
         Alert {
             at: now.wall,
             agent: self.name.clone(),
             labels: self.hello.labels.clone(),
+            commit: commit.cloned(),
             of,
-            commit: self.board.as_ref().map(|board| board.commit.clone()),
             reason: None,
             news,
         }

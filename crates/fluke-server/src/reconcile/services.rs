@@ -87,7 +87,7 @@ impl Machine {
         effects: &mut Vec<Effect>,
     ) {
         let has_any = self.keeps_services()
-            && self.board.as_ref().is_some_and(|board| !board.snapshot.services().is_empty());
+            && self.board.as_ref().is_some_and(|board| !board.of_services().services().is_empty());
         let (is_due, service) = match &request.what {
             What::Host => (has_any, None),
             What::Task { .. } => (false, None),
@@ -127,7 +127,7 @@ impl Machine {
 
     /// How each service stands here.
     fn each_service(&self) -> impl Iterator<Item = (&SnapshotService, Status)> {
-        let services = self.board.iter().flat_map(|board| board.snapshot.services());
+        let services = self.board.iter().flat_map(|board| board.of_services().services());
         services.map(|service| (&**service, self.service_status(service)))
     }
 
@@ -240,7 +240,7 @@ impl Services {
 
 /// Whether something of a service should run on this host.
 pub(super) fn has_service(board: &Board, name: &ServiceName) -> bool {
-    board.snapshot.service(name).is_some_and(|(_, service)| !service.replicas.is_empty())
+    board.of_services().service(name).is_some_and(|(_, service)| !service.replicas.is_empty())
 }
 
 /// How a deployment that should be there stands.

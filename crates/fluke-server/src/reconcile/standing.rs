@@ -92,7 +92,7 @@ impl Machine {
         let (Some(board), Some(services)) = (&self.board, &mut self.services) else { return };
         let mut turned = Vec::new();
         for name in named {
-            let Some((_, service)) = board.snapshot.service(name) else { continue };
+            let Some((_, service)) = board.of_services().service(name) else { continue };
             for (replica, id) in service.deployments(&self.name) {
                 let Some(report) = services.deployments.get(&id) else { continue };
                 let place = Place { service: name.clone(), replica };
@@ -107,6 +107,7 @@ impl Machine {
                 let kind = turn(before, standing.state.finding()).filter(|kind| !is_told(kind));
                 let trigger = match before {
                     _ if is_first => Trigger::Connect,
+                    Finding::Unknown if board.is_moved => Trigger::Placement,
                     Finding::Unknown => Trigger::Commit,
                     _ => Trigger::Watch,
                 };
@@ -126,13 +127,14 @@ impl Machine {
 
     fn service_event(&self, kind: EventKind, place: &Place, now: Now) -> Event {
         let (service, step) = (Some(place.service.clone()), Some(place.part()));
-        Event { service, step, ..self.event(kind, now) }
+        let commit = self.board.as_ref().map(|board| board.newest().0.clone());
+        Event { service, step, commit, ..self.event(kind, now) }
     }
 
     /// Tells people of a drift once, of the first failure to put it right, and of its end.
     fn tell_of_service(&mut self, name: &ServiceName, now: Now, effects: &mut Vec<Effect>) {
         let (Some(board), Some(services)) = (&self.board, &mut self.services) else { return };
-        let Some((_, service)) = board.snapshot.service(name) else { return };
+        let Some((_, service)) = board.of_services().service(name) else { return };
         let is_asked_for = services.is_settling(name);
         let mut standings: Vec<&mut Standing> =
             of(name, &mut services.standings).map(|(_, standing)| standing).collect();
@@ -195,7 +197,8 @@ impl Machine {
     pub(super) fn judge_services_anew(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.forget_services(now, effects);
         let (Some(board), Some(_)) = (&self.board, &self.services) else { return };
-        let all = board.snapshot.services().iter().map(|service| service.name.clone()).collect();
+        let all =
+            board.of_services().services().iter().map(|service| service.name.clone()).collect();
         self.judge_services(&all, false, now, effects);
     }
 
@@ -203,7 +206,7 @@ impl Machine {
     fn forget_services(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let (Some(board), Some(services)) = (&self.board, &mut self.services) else { return };
         let wanted = |place: &Place| {
-            let (_, service) = board.snapshot.service(&place.service)?;
+            let (_, service) = board.of_services().service(&place.service)?;
             service.deployments(&self.name).find(|(replica, _)| *replica == place.replica)
         };
         let mut gone = Vec::new();
@@ -262,7 +265,7 @@ impl Machine {
             .iter()
             .filter(|(place, standing)| standing.state.status().is_drifted() && is_behind(place));
         let entry = |(place, standing): (&Place, &Standing)| {
-            let (at, service) = board.snapshot.service(&place.service)?;
+            let (at, service) = board.of_services().service(&place.service)?;
             Some(DriftEntry {
                 agent: self.name.clone(),
                 task: None,
@@ -272,7 +275,7 @@ impl Machine {
                 status: standing.state.status(),
                 reason: standing.state.reason(),
                 since: standing.state.since,
-                task_hash: board.snapshot.service_hashes().get(at).copied(),
+                task_hash: board.of_services().service_hashes().get(at).copied(),
             })
         };
         let shared = self.shared_drift();
@@ -311,10 +314,11 @@ impl Machine {
     /// Counts in the containers, as the steps they are like.
     pub(super) fn count_services_in(&self, census: &mut Census) {
         let Some(board) = &self.board else { return };
-        let services = board.snapshot.services();
+        let services = board.of_services().services();
         census.steps += services.iter().map(|service| service.replicas.len() as u64).sum::<u64>();
         for (place, standing) in self.services.iter().flat_map(|services| &services.standings) {
-            let policy = board.snapshot.service(&place.service).map(|(_, service)| service.policy);
+            let policy =
+                board.of_services().service(&place.service).map(|(_, service)| service.policy);
             if let Some(policy) = policy.filter(|_| standing.state.status().is_drifted()) {
                 *census.drifted.entry(policy).or_default() += 1;
             }

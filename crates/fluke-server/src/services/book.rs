@@ -22,7 +22,8 @@ use super::view::{Came, Services, View, public_keys, takes};
 use crate::reconcile::Now;
 
 /// How long a server that has just started waits for agents that know where replicas are, before
-/// it places one that nobody speaks of.
+/// it places one that nobody speaks of. However much the first of them know: they may have been away
+/// when it was placed.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
 /// Those in the mesh are told of others again after a millisecond for so many of them.
@@ -74,6 +75,8 @@ pub enum Urgency {
 pub struct Directory {
     /// Whether it is known what Git says; before that nothing of it is to be told.
     pub is_in_force: bool,
+    /// Whether all who are in the mesh have said what they run.
+    pub is_whole: bool,
     /// What is called what.
     pub names: Sheet<NameKey, ()>,
     /// What comes in goes where; for proxies.
@@ -82,6 +85,14 @@ pub struct Directory {
     pub peers: Sheet<AgentName, Peer>,
     /// Which replica is where.
     pub placements: Sheet<ServiceName, Whereabouts>,
+}
+
+impl Directory {
+    /// Whether nobody is missing whom somebody knows that holds these peers: who is on the way is in
+    /// the mesh, and has not said yet that it is.
+    pub fn is_whole_for(&self, peers: Option<Hash256>) -> bool {
+        self.is_whole && peers == Some(self.peers.hash())
+    }
 }
 
 /// What one agent is told.
@@ -195,9 +206,9 @@ impl Book {
         &self.editions
     }
 
-    /// From when on it is to be told also to those who come back from another life of the server,
-    /// and hold what that one knew: until then others of them may be on their way, and would be
-    /// missing from what is told.
+    /// From when on it is to be told in any case to those who come back from another life of the
+    /// server, and hold what that one knew: until then others of them may be on their way, and would
+    /// be missing from what is told.
     pub fn is_complete_from(&self) -> Instant {
         self.started + RESTART_GRACE
     }
@@ -272,10 +283,6 @@ impl Book {
                 known.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
                     it.replicas.clear();
                 });
-                if self.settling.is_some() && known.values().any(|it| !it.replicas.is_empty()) {
-                    self.settling = None;
-                    self.place_all();
-                }
                 self.changed.unplaced.extend(self.view.hear_of(&known, now.instant));
                 Urgency::Soon
             }

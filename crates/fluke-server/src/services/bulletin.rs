@@ -33,6 +33,11 @@ impl Bulletin {
         self.directory.is_in_force
     }
 
+    /// Whether nobody is missing whom somebody knows that holds these peers.
+    pub fn is_whole_for(&self, peers: Option<Hash256>) -> bool {
+        self.directory.is_whole_for(peers)
+    }
+
     /// Which table this is.
     pub fn hash(&self, section: Section) -> Hash256 {
         match section {
@@ -61,7 +66,7 @@ impl Bulletin {
     }
 
     fn edit(&self, section: Section, held: Option<Hash256>) -> Option<DirectoryEdit> {
-        let Directory { is_in_force: _, names, routes, peers, placements } = &self.directory;
+        let Directory { names, routes, peers, placements, .. } = &self.directory;
         match section {
             Section::Names => names.edit_for(held).map(DirectoryEdit::Names),
             Section::Routes => routes.edit_for(held).map(DirectoryEdit::Routes),

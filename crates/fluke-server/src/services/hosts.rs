@@ -8,7 +8,7 @@ use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::message::NodeType;
 use fluke_model::service::Phase;
 
-use super::host::HostView;
+use super::host::{HostView, Presence};
 
 /// Hosts by name. Read as a map; changed only by what is here.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,8 @@ pub struct Hosts {
     proxies: BTreeSet<AgentName>,
     /// Who runs something that is on its way out.
     retiring: BTreeSet<AgentName>,
+    /// Who is connected and has not said yet what it runs.
+    arriving: BTreeSet<AgentName>,
     /// Who is otherwise than when that was last asked.
     changed: BTreeSet<AgentName>,
 }
@@ -93,6 +95,11 @@ impl Hosts {
         self.named(self.retiring.iter())
     }
 
+    /// Whether all who are connected have said what they run.
+    pub fn have_all_spoken(&self) -> bool {
+        self.arriving.is_empty()
+    }
+
     fn named<'a, N>(
         &'a self,
         names: N,
@@ -107,6 +114,7 @@ impl Hosts {
         self.changed.insert(name.clone());
         keep(&mut self.proxies, name, after.is_proxy);
         keep(&mut self.retiring, name, after.retires);
+        keep(&mut self.arriving, name, after.arrives);
         for service in before.services.difference(&after.services) {
             if let Some(hosts) = self.of.get_mut(service) {
                 hosts.remove(name);
@@ -134,6 +142,7 @@ struct Marks {
     services: BTreeSet<ServiceName>,
     is_proxy: bool,
     retires: bool,
+    arrives: bool,
 }
 
 impl Marks {
@@ -142,6 +151,7 @@ impl Marks {
             services: host.services(),
             is_proxy: host.node_type == NodeType::Proxy,
             retires: host.deployments.values().any(|it| it.phase == Phase::Retiring),
+            arrives: matches!(host.presence, Presence::Arriving(_)),
         }
     }
 }
@@ -154,5 +164,6 @@ impl Hosts {
         self.all.iter().for_each(|(name, host)| anew.insert(name.clone(), host.clone()));
         assert_eq!(self.of, anew.of);
         assert_eq!((&self.proxies, &self.retiring), (&anew.proxies, &anew.retiring));
+        assert_eq!(self.arriving, anew.arriving);
     }
 }

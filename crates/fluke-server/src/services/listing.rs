@@ -4,7 +4,7 @@ mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
 use fluke_model::directory::RouteKey;
@@ -78,7 +78,8 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
                 Some(report) => deployment(agent, host, report, now),
                 None => missing(agent, host, *id, *replica, service, now),
             };
-            with_remark(seen, service, *replica, &owners)
+            let away = host.presence.away_since().map(|it| now.saturating_duration_since(it));
+            with_remark(seen, service, *replica, away, &owners)
         })
         .collect();
     let all = running(book, &service.name);
@@ -200,10 +201,11 @@ fn with_remark(
     seen: DeploymentView,
     service: &Service,
     replica: Replica,
+    away: Option<Duration>,
     owners: &Owners<'_>,
 ) -> DeploymentView {
-    let is_away = !seen.connected || seen.status == Status::Offline;
-    let remark = remark(service, replica, &seen.agent, is_away, owners);
+    let away = away.filter(|_| !seen.connected || seen.status == Status::Offline);
+    let remark = remark(service, replica, &seen.agent, away, owners);
     let note = match (seen.note, remark) {
         (Some(note), Some(remark)) => Some(format!("{note}; {remark}")),
         (note, remark) => note.or(remark),

@@ -18,15 +18,15 @@ use tokio::time::{Instant, timeout};
 use super::pulse::Felt;
 use crate::clock::until;
 use crate::reconcile::Wanted;
-use crate::services::book::{Own, Word};
+use crate::services::book::{Own, SETTLING, Word};
 use crate::services::bulletin::Bulletin;
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
 use crate::source::Desired;
 
 /// How long a host that may have replicas is waited for to say so: sent half of what it should be,
-/// it would stop the rest.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// it would stop the rest. A little longer than for the desk to take others' word for it.
+const PATIENCE: Duration = SETTLING.saturating_add(Duration::from_secs(1));
 /// How long the connection may take to hand out its socket.
 const SOCKET_WITHIN: Duration = Duration::from_secs(1);
 
@@ -39,8 +39,9 @@ pub struct Attendance {
     /// What the agent held when it came.
     held: Holdings,
     seat: Option<Seat>,
-    /// Until when it is not told what hosts know of each other: it knows better. Where replicas and
-    /// their volumes are it is told as soon as it has said what it knows of that.
+    /// Until when it is not told what hosts know of each other, unless all are back that it knows of
+    /// before: it knows better. Where replicas and their volumes are it is told as soon as it has
+    /// said what it knows of that.
     knows_better_until: Option<Instant>,
     /// Until when the agent is waited for.
     waits_until: Instant,
@@ -195,6 +196,9 @@ impl Attendance {
         let told = &mut seat.told;
         let (subnet, released) = told.lacks_of_its_own(&seat.lot.borrow_and_update().own);
         let bulletin = seat.bulletin.borrow_and_update().clone();
+        if bulletin.is_whole_for(self.held.peers) {
+            self.knows_better_until = None;
+        }
         let mut sections: Vec<Section> = Vec::new();
         if self.knows_better_until.is_none() {
             sections.extend([Section::Peers, Section::Names]);
@@ -212,6 +216,12 @@ impl Attendance {
             .chain(edits.map(Letter::from))
             .chain(released.map(Letter::from))
             .collect()
+    }
+
+    /// The tables that the agent has by now.
+    #[cfg(test)]
+    pub(super) fn knows(&self) -> Holdings {
+        self.seat.as_ref().map_or(self.held, |seat| seat.told.tables)
     }
 
     /// Whether the host has other replicas than it is held to.

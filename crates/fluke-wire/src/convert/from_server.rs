@@ -24,9 +24,10 @@ pub(crate) fn to_agent_to_proto(message: ToAgent) -> Body {
     match message {
         ToAgent::Welcome(welcome) => Body::Welcome(welcome_to_proto(welcome)),
         ToAgent::Heartbeat => Body::Heartbeat(proto::Heartbeat {}),
-        ToAgent::Snapshot { commit, snapshot } => {
-            Body::Snapshot(snapshot_to_proto(&commit, &snapshot))
-        }
+        ToAgent::Snapshot { commit, snapshot, is_moved } => Body::Snapshot(proto::Snapshot {
+            moved: is_moved,
+            ..snapshot_to_proto(&commit, &snapshot)
+        }),
         ToAgent::Check { instruction, snapshot, steps } => Body::Check(proto::Check {
             instruction: Some(instruction_to_proto(instruction)),
             snapshot: hash_to_proto(snapshot),
@@ -65,9 +66,10 @@ pub(crate) fn to_agent_from_proto(body: Option<Body>) -> Result<Option<ToAgent>,
         }
         Body::Heartbeat(proto::Heartbeat {}) => ToAgent::Heartbeat,
         Body::Snapshot(snapshot) => {
+            let is_moved = snapshot.moved;
             let (commit, snapshot) =
                 snapshot_from_proto(snapshot).map_err(|error| error.within("snapshot"))?;
-            ToAgent::Snapshot { commit, snapshot }
+            ToAgent::Snapshot { commit, snapshot, is_moved }
         }
         Body::Check(check) => check_from_proto(check).map_err(|error| error.within("check"))?,
         Body::Apply(apply) => apply_from_proto(apply).map_err(|error| error.within("apply"))?,

@@ -77,6 +77,7 @@ pub(super) fn trigger_to_proto(trigger: Trigger) -> proto::Trigger {
     use proto::TriggerKind as Kind;
     let (kind, by) = match trigger {
         Trigger::Commit => (Kind::Commit, String::new()),
+        Trigger::Placement => (Kind::Placement, String::new()),
         Trigger::Poll => (Kind::Poll, String::new()),
         Trigger::Connect => (Kind::Connect, String::new()),
         Trigger::Watch => (Kind::Watch, String::new()),
@@ -94,6 +95,7 @@ pub(super) fn trigger(field: &str, trigger: Option<proto::Trigger>) -> Result<Tr
     let by = line(field, trigger.by, MAX_BY)?;
     Ok(match kind {
         Kind::Commit => Trigger::Commit,
+        Kind::Placement => Trigger::Placement,
         Kind::Poll => Trigger::Poll,
         Kind::Connect => Trigger::Connect,
         Kind::Watch => Trigger::Watch,

@@ -34,6 +34,7 @@ pub(super) fn snapshot_to_proto(commit: &CommitId, snapshot: &Snapshot) -> proto
         commit: commit_to_proto(commit),
         tasks: hashed.map(|(task, hash)| task_to_proto(task, *hash)).collect(),
         services: services.map(|(service, hash)| service_to_proto(service, *hash)).collect(),
+        moved: false,
     }
 }
 

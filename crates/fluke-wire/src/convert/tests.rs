@@ -112,7 +112,8 @@ fn snapshot() -> Snapshot {
 
 fn snapshot_message(snapshot: Snapshot) -> proto::Snapshot {
     let commit = CommitId::new("c0ffee");
-    let message = ToAgent::Snapshot { commit, snapshot: Arc::new(snapshot) };
+    let snapshot = Arc::new(snapshot);
+    let message = ToAgent::Snapshot { commit, snapshot, is_moved: false };
     match to_agent_to_proto(message) {
         server_message::Body::Snapshot(snapshot) => snapshot,
         other => panic!("not a snapshot: {other:?}"),

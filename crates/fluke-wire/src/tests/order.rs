@@ -225,7 +225,7 @@ async fn a_snapshot_beyond_the_agents_bound_is_refused_by_both_sides() {
     let hash = vec![0; 32];
     let name = "x".repeat(crate::MAX_TO_AGENT);
     let tasks = vec![proto::Task { name, ..Default::default() }];
-    let large = proto::Snapshot { hash, commit: String::new(), tasks, services: Vec::new() };
+    let large = proto::Snapshot { hash, tasks, ..proto::Snapshot::default() };
     let script =
         vec![says(5, 0, welcome_body()), says(5, 1, server_message::Body::Snapshot(large))];
     let mut session = join(script).await.expect("welcomed");

@@ -210,7 +210,7 @@ async fn a_snapshot_that_no_agent_would_take_is_not_sent() {
     let name = TaskName::new("t").expect("a name");
     let task = SnapshotTask { name, policy: Policy::Remediate, steps: [step].into() };
     let snapshot = Arc::new(Snapshot::from_hashed(vec![(Hash256::of(b""), Arc::new(task))]));
-    let message = ToAgent::Snapshot { commit: CommitId::new("c0ffee"), snapshot };
+    let message = ToAgent::Snapshot { commit: CommitId::new("c0ffee"), snapshot, is_moved: false };
     let error = guest.link.outgoing.send(message).await.expect_err("too large");
     assert!(matches!(error, SendError::TooLarge { steps: 1, .. }), "{error}");
 

@@ -167,7 +167,8 @@ impl Guest {
 
     pub(super) async fn give(&mut self, snapshot: &Arc<Snapshot>) {
         let commit = CommitId::new("c0ffee");
-        self.send(ToAgent::Snapshot { commit, snapshot: snapshot.clone() }).await;
+        let snapshot = snapshot.clone();
+        self.send(ToAgent::Snapshot { commit, snapshot, is_moved: false }).await;
     }
 
     fn instruction(&mut self) -> InstructionId {

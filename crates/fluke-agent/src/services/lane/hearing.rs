@@ -18,8 +18,10 @@ use crate::state::Held;
 /// What is new in what the server said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// A snapshot.
+    /// A snapshot of another commit.
     Snapshot,
+    /// One of the same commit: replicas have moved.
+    Moved,
     /// A session.
     Session,
     /// Anything else that containers may depend on.
@@ -32,7 +34,7 @@ impl Lane {
     /// Takes what it was told.
     pub(super) fn hear(&mut self) -> News {
         let now = Instant::now();
-        let Word { held, tables: _, subnet, session, released, settles, .. } = self.inbox.take();
+        let Word { held, is_moved, subnet, session, released, settles, .. } = self.inbox.take();
         let mut news = News::Tables;
         if !released.is_empty() {
             news = News::Word;
@@ -53,7 +55,7 @@ impl Lane {
             self.settling.retain(|it| Some(it.settle.instruction.session) == session);
         }
         if let Some(held) = held.filter(|held| !self.holds(held)) {
-            news = News::Snapshot;
+            news = if is_moved { News::Moved } else { News::Snapshot };
             self.forgive_for_snapshot();
             self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
         }
@@ -114,6 +116,7 @@ impl Lane {
         let trigger = match (wake, news) {
             _ if self.session.is_none() => Trigger::Offline,
             (_, News::Snapshot) => Trigger::Commit,
+            (_, News::Moved) => Trigger::Placement,
             (_, News::Session) => Trigger::Connect,
             // Of tables it is others that changed, and the server that saw it.
             (Wake::Event | Wake::Socket | Wake::Section, _) | (Wake::Told, News::Tables) => {

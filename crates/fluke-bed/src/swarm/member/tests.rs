@@ -34,7 +34,8 @@ fn member(fate: Fate) -> (Member, Arc<Snapshot>) {
     let tasks = vec![task("certs", Policy::AlertOnly), task("app", Policy::Remediate)];
     let snapshot = Arc::new(Snapshot::new(tasks));
     let mut member = Member::new(fate, Services::default());
-    let message = ToAgent::Snapshot { commit: CommitId::new("c0ffee"), snapshot: snapshot.clone() };
+    let commit = CommitId::new("c0ffee");
+    let message = ToAgent::Snapshot { commit, snapshot: snapshot.clone(), is_moved: false };
     assert_eq!(member.hears(message, NOW), []);
     (member, snapshot)
 }

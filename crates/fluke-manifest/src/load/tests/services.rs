@@ -137,6 +137,10 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
             "6:9 `env`: \"A-B\" is not a variable's name; use letters, digits and `_`, with no digit at the beginning",
         ),
         (
+            "  env = { A = \"$${B} $$\", C = \"$$${B\", D = \"x $${B\" }",
+            "6:9 `env`: \"D\" has a `${` without a `}`; write `$NAME` for a variable of the host, and `$$` for a dollar",
+        ),
+        (
             "  port \"http\" {\n  }",
             "6:3 a `port` block needs the attribute `container`; add `container = …`: a whole number from 1 to 65535",
         ),

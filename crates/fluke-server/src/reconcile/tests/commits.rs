@@ -24,12 +24,39 @@ fn a_commit_checks_only_what_it_changed() {
 fn a_newer_commit_waits_for_an_apply_and_only_the_newest_counts() {
     let mut lab = Lab::with(&[quiet("a")]);
     lab.answer(&[off(0)]);
-    assert!(lab.commit("c2", &[quiet("b")]).is_empty());
-    assert!(lab.commit("c3", &[quiet("c")]).is_empty());
-    assert_eq!(told(&lab.perform(Outcome::Success)), ["snapshot", "check all"]);
+    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot"], "to be kept for later");
+    assert_eq!(told(&lab.commit("c3", &[quiet("c")])), ["snapshot"]);
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c1")), "it works from one snapshot");
+    assert_eq!(told(&lab.perform(Outcome::Success)), ["check all"]);
     assert_eq!(lab.machine.view().commit, Some(CommitId::new("c3")));
     let commits: Vec<_> = lab.events.iter().filter_map(|event| event.commit.clone()).collect();
     assert!(commits.iter().all(|commit| commit.as_str() == "c1"), "no event mixes commits");
+}
+
+#[test]
+fn a_commit_that_is_taken_back_during_an_apply_is_taken_back_on_the_host() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    assert_eq!(told(&lab.commit("c2", &[quiet("b")])), ["snapshot"]);
+    assert_eq!(told(&lab.commit("c3", &[quiet("a")])), ["snapshot"]);
+    assert!(lab.commit("c4", &[quiet("a")]).is_empty(), "it has that");
+    assert!(lab.perform(Outcome::Success).is_empty(), "nothing is new");
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c4")));
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_sent_leaves_the_apply_that_is_under_way_alone() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[off(0)]);
+    lab.commit("c2", &[quiet("b")]);
+    lab.step(Input::Unsendable { why: "too large".into() });
+    assert_eq!(lab.status(), Status::Failed);
+    assert!(lab.commit("c3", &[quiet("b")]).is_empty(), "it would be too large again");
+    assert!(lab.perform(Outcome::Success).is_empty());
+    assert_eq!(lab.kinds().iter().filter(|kind| **kind == "apply_finished").count(), 1);
+    assert_eq!(told(&lab.commit("c4", &[quiet("c")])), ["snapshot", "check all"]);
+    assert!(lab.kinds().contains(&"check_recovered"));
 }
 
 #[test]

@@ -30,6 +30,19 @@ impl Lab {
         policy: Policy,
         replicas: &[Replica],
     ) -> Vec<DeploymentReport> {
+        let (sent, reports) = self.is_given(commit, service, policy, replicas);
+        assert!(matches!(sent[..], [ToAgent::Snapshot { .. }]), "no step is new: {sent:?}");
+        reports
+    }
+
+    /// The same, and what the agent is told.
+    fn is_given(
+        &mut self,
+        commit: &str,
+        service: &Service,
+        policy: Policy,
+        replicas: &[Replica],
+    ) -> (Vec<ToAgent>, Vec<DeploymentReport>) {
         let service = SnapshotService::new(service, policy, replicas.to_vec());
         let as_it_should_be =
             |(replica, id)| DeploymentReport { id, ..deployment("web", replica, [10, 200, 1, 2]) };
@@ -37,8 +50,7 @@ impl Lab {
         let Wanted { commit, snapshot } = wanted(commit, &[quiet("a")]);
         let snapshot = Snapshot::clone(&snapshot).with_services(vec![Arc::new(service)]);
         let sent = self.step(Input::Wanted(Wanted { commit, snapshot: Arc::new(snapshot) }));
-        assert!(matches!(sent[..], [ToAgent::Snapshot { .. }]), "no step is new: {sent:?}");
-        reports
+        (sent, reports)
     }
 
     pub(super) fn runs(&mut self, deployments: Vec<DeploymentReport>) {
@@ -128,6 +140,82 @@ fn an_agent_that_runs_no_containers_is_not_held_against_its_services() {
     lab.runs(vec![DeploymentReport { verdict, phase: Phase::Missing, serves: false, ..it }]);
     assert_eq!(lab.status(), Status::Failed, "this one does speak of them");
     assert!(lab.machine.detail().service_details[0].deployments[0].refused);
+}
+
+#[test]
+fn services_do_not_wait_for_a_step_that_is_being_applied() {
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[super::off(0)]);
+    let it = lab.wants("c2", &service(None), Policy::Remediate, &[Replica::Own]).remove(0);
+    lab.runs(vec![off(&it, Phase::Missing, "its container is missing")]);
+    let drifted = lab.events.last().expect("it has drifted");
+    assert_eq!(drifted.kind, EventKind::DriftDetected);
+    assert_eq!(drifted.commit, Some(CommitId::new("c2")));
+    let sent = lab.wish(What::Service(named("web")));
+    let (service, ..) = settle(&sent);
+    assert_eq!(service, Some("web"), "whoever asks does not wait either");
+    lab.runs(vec![it]);
+    assert_eq!(lab.machine.view().services.map(|counts| counts.in_sync), Some(1));
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c1")), "steps are held to that");
+    assert!(lab.wish(What::Host).is_empty(), "that one is about steps as well");
+
+    assert_eq!(super::told(&lab.perform(Outcome::Success)), ["check all"]);
+    lab.answer(&[ok(0)]);
+    assert_eq!(lab.machine.view().commit, Some(CommitId::new("c2")));
+    assert_eq!(lab.status(), Status::InSync);
+}
+
+/// Whether what the agent is sent is said to be of the same commit as what it holds.
+fn is_moved(sent: &[ToAgent]) -> bool {
+    let mut moved = sent.iter().filter_map(|message| match message {
+        ToAgent::Snapshot { is_moved, .. } => Some(*is_moved),
+        _ => None,
+    });
+    moved.next_back().expect("a snapshot")
+}
+
+#[test]
+fn a_replica_that_moves_here_comes_from_no_commit_and_leaves_steps_alone() {
+    let (web, numbers) = (service(Some(2)), [Replica::Number(0), Replica::Number(1)]);
+    let mut lab = Lab::with(&[quiet("a")]);
+    lab.answer(&[ok(0)]);
+    let give = |lab: &mut Lab, commit: &str, numbers: &[Replica]| {
+        lab.is_given(commit, &web, Policy::Remediate, numbers)
+    };
+    let (sent, first) = give(&mut lab, "c2", &numbers[..1]);
+    assert!(!is_moved(&sent), "that was the commit");
+    lab.runs(first.clone());
+    lab.pass(POLL);
+    lab.answer(&[super::off(0)]);
+    lab.perform(Outcome::Failure);
+    lab.events.clear();
+
+    let (sent, both) = give(&mut lab, "c2", &numbers);
+    assert!(is_moved(&sent));
+    assert_eq!(super::told(&sent), ["snapshot"], "what failed is not tried for that");
+    lab.runs(vec![first[0].clone(), off(&both[1], Phase::Missing, "its container is missing")]);
+    let triggers: Vec<_> = lab.events.iter().map(|event| event.trigger.as_deref()).collect();
+    assert_eq!(triggers, [Some("placement")]);
+
+    let (sent, _) = give(&mut lab, "c3", &numbers);
+    assert!(sent.is_empty(), "a commit that changes nothing here");
+    let (sent, _) = give(&mut lab, "c3", &numbers[..1]);
+    assert!(is_moved(&sent), "and does not come into it");
+}
+
+#[test]
+fn a_check_that_a_replica_moves_into_is_asked_for_again() {
+    let (mut lab, _) = with_service();
+    let web = service(Some(2));
+    lab.wants("c3", &web, Policy::Remediate, &[Replica::Number(0)]);
+    assert_eq!(super::told(&lab.pass(POLL)), ["check all"]);
+    let (sent, _) = lab.is_given("c3", &web, Policy::Remediate, &[Replica::Number(1)]);
+    assert_eq!(super::told(&sent), ["snapshot", "check all"]);
+    assert_eq!(super::told(&lab.answer(&[super::off(0)])), ["apply 0"]);
+    // In the middle of an apply, too.
+    let (sent, _) = lab.is_given("c3", &web, Policy::Remediate, &[Replica::Number(0)]);
+    assert!(is_moved(&sent));
+    assert!(lab.perform(Outcome::Success).is_empty(), "nothing is new");
 }
 
 fn named(name: &str) -> ServiceName {

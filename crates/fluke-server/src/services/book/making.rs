@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use fluke_model::directory::{NameKey, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName};
 
-use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED};
-use crate::services::host::{Presence, RESTART_GRACE, ROUTES_PATIENCE};
+use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED, SETTLING};
+use crate::services::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
 use crate::services::view::routes_of;
 
 impl Book {
@@ -23,6 +23,7 @@ impl Book {
         news.directory |= self.place(&changed.unplaced, now);
         news.directory |= self.tabulate(changed.unlisted, changed.unrouted, now);
         news.directory |= self.reach(changed.peers, now);
+        news.directory |= self.becomes_whole(now);
         self.note_who_is_behind(is_due, now);
         let hosts = self.view.hosts.take_changed();
         if is_due || news.directory || !hosts.is_empty() {
@@ -41,19 +42,15 @@ impl Book {
     fn settle(&mut self, now: Instant) {
         if self.settling.is_some_and(|until| until <= now) {
             self.settling = None;
-            self.place_all();
+            let numbered = self.services.values().filter(|service| service.replicas.is_some());
+            self.changed.unplaced.extend(numbered.map(|service| service.name.clone()));
         }
-    }
-
-    /// Every numbered service may have to be placed.
-    pub(super) fn place_all(&mut self) {
-        let numbered = self.services.values().filter(|service| service.replicas.is_some());
-        self.changed.unplaced.extend(numbered.map(|service| service.name.clone()));
     }
 
     /// A host has been away for too long, or long enough.
     fn time_is_up(&mut self, agent: &AgentName, now: Instant) {
         self.stir(agent);
+        self.view.hosts.touch(agent);
         let Some(host) = self.view.hosts.get(agent) else { return };
         let is_lost = host.presence.away_since().is_some_and(|since| since + REMEMBERED <= now);
         if !is_lost {
@@ -153,6 +150,14 @@ impl Book {
         has_changed
     }
 
+    /// Takes note of whether all have said what they run. Whoever waits for that waits only so long,
+    /// and nobody has to hear that somebody else has come.
+    fn becomes_whole(&mut self, now: Instant) -> bool {
+        let is_whole = self.view.hosts.have_all_spoken() || self.is_complete_from() <= now;
+        let was_whole = std::mem::replace(&mut self.directory.is_whole, is_whole);
+        is_whole && !was_whole
+    }
+
     /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
     /// it should lead to looks otherwise.
     fn note_who_is_behind(&mut self, is_due: bool, now: Instant) {
@@ -179,10 +184,8 @@ impl Book {
             else {
                 continue;
             };
-            let is_arriving = matches!(host.presence, Presence::Arriving(_));
-            let is_known = !is_arriving || !host.given.is_empty();
             let own = Own {
-                placed: is_known.then(|| host.given.clone()),
+                placed: is_known(host, now).then(|| host.given.clone()),
                 released: released.get(&name).cloned().unwrap_or_default(),
                 subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(&name)),
             };
@@ -200,8 +203,12 @@ impl Book {
         let Some(since) = host.presence.away_since() else { return BTreeSet::new() };
         let patience = |name: &ServiceName| Some(self.services.get(name)?.reschedule_after);
         let moved = host.given.keys().filter_map(patience);
-        let dropped = matches!(host.presence, Presence::Restarting(_)).then_some(RESTART_GRACE);
-        let all = moved.chain(dropped).chain([REMEMBERED]).map(|patience| since + patience);
+        let until = match host.presence {
+            Presence::Restarting(_) => Some(RESTART_GRACE),
+            Presence::Arriving(_) if host.is_hearsay => Some(SETTLING),
+            _ => None,
+        };
+        let all = moved.chain(until).chain([REMEMBERED]).map(|patience| since + patience);
         all.filter(|at| *at > now).collect()
     }
 
@@ -213,5 +220,16 @@ impl Book {
         let settled = self.settling.filter(|until| *until > now && numbered());
         let reached = self.peers_from.filter(|_| !self.changed.peers.is_empty());
         self.alarms.first().into_iter().chain(settled).chain(reached).chain(given_up).min()
+    }
+}
+
+/// Whether it is known what a host has. What others say of one that comes is not what it has, but
+/// better than nothing where it does not say so itself.
+fn is_known(host: &HostView, now: Instant) -> bool {
+    match host.presence {
+        Presence::Arriving(since) => {
+            !host.given.is_empty() && (!host.is_hearsay || since + SETTLING <= now)
+        }
+        _ => true,
     }
 }

@@ -106,6 +106,11 @@ impl Lab {
     }
 }
 
+/// A replica on a host.
+fn on(number: u32, host: &str) -> Whereabouts {
+    Whereabouts { replicas: [(number, name(host))].into(), ..Whereabouts::default() }
+}
+
 fn at(last: u8) -> [u8; 4] {
     [10, 200, 1, last]
 }
@@ -123,17 +128,32 @@ fn a_server_that_starts_places_nothing_before_it_knows_who_is_there() {
 }
 
 #[test]
-fn who_knows_where_replicas_are_ends_the_wait() {
+fn who_knows_where_some_replicas_are_may_have_been_away_when_others_were_placed() {
     let mut lab = Lab::new(Some(2));
-    let replicas = BTreeMap::from([(1, name("away"))]);
-    let row = Whereabouts { replicas, ..Whereabouts::default() };
-    let known = Table::from(vec![(web(), row)]);
+    let known = Table::from(vec![(web(), on(0, "old"))]);
     lab.comes("a", NodeType::Worker);
     lab.says("a", Word::Placements(known));
     lab.reports("a", vec![]);
-    assert_eq!(lab.placed(), BTreeMap::from([(0, name("a")), (1, name("away"))]));
-    lab.joins("away", vec![deployment("1", Replica::Number(1), at(4))]);
-    assert_eq!(lab.placed(), BTreeMap::from([(0, name("a")), (1, name("away"))]));
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("old"))]));
+    lab.joins("late", vec![deployment("1", Replica::Number(1), at(4))]);
+    lab.passes(SETTLING);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("old")), (1, name("late"))]));
+}
+
+#[test]
+fn a_host_that_comes_is_not_told_what_others_say_that_it_has() {
+    let mut lab = Lab::new(Some(1));
+    lab.comes("a", NodeType::Worker);
+    lab.says("a", Word::Placements(Table::from(vec![(web(), on(0, "b"))])));
+    lab.comes("b", NodeType::Worker);
+    assert_eq!(lab.told[&name("b")].placed, None, "it has a word to say first");
+    lab.passes(SETTLING);
+    let placed = lab.told[&name("b")].placed.clone().expect("it does not say anything");
+    assert_eq!(placed[&web()], [0].into(), "so it must not be told to stop that one");
+    lab.comes("b", NodeType::Worker);
+    lab.reports("b", vec![]);
+    lab.joins("c", vec![deployment("0", Replica::Number(0), at(4))]);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("c"))]), "it has it no more");
 }
 
 #[test]
@@ -228,6 +248,39 @@ fn the_words_of_a_session_that_is_over_count_no_more() {
     assert_eq!(lab.book.hear(&name("a"), old, Word::Left, now), Urgency::None);
     lab.passes(RESTART_GRACE);
     assert_eq!(lab.addresses(), ["10.200.1.4"]);
+}
+
+/// How a host is reached that nobody else is like.
+fn mesh(key: u8) -> Word {
+    let claim = Subnet::new(key.into()).map(|subnet| Claim { subnet, since: Timestamp(1) });
+    Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
+}
+
+#[test]
+fn a_server_that_starts_knows_when_all_are_back_that_somebody_knows() {
+    let mut lab = Lab::settled(None);
+    let comes = |lab: &mut Lab, host: &str, key: u8| {
+        lab.comes(host, NodeType::Worker);
+        lab.says(host, mesh(key));
+    };
+    for (host, key) in [("a", 1), ("b", 2)] {
+        comes(&mut lab, host, key);
+        lab.reports(host, vec![]);
+    }
+    let before = Some(lab.book.directory.peers.hash());
+    lab = Lab::settled(None);
+    comes(&mut lab, "a", 1);
+    lab.reports("a", vec![]);
+    let is_whole = |lab: &Lab, peers| lab.book.directory.is_whole_for(peers);
+    let alone = Some(lab.book.directory.peers.hash());
+    assert!(!is_whole(&lab, before), "b is missing");
+    assert!(is_whole(&lab, alone), "whoever never heard of b does not miss it");
+    assert!(!is_whole(&lab, None), "nobody can tell whom that one knows");
+    comes(&mut lab, "b", 2);
+    assert_eq!(Some(lab.book.directory.peers.hash()), before);
+    assert!(!is_whole(&lab, before), "it may run something");
+    lab.reports("b", vec![]);
+    assert!(is_whole(&lab, before));
 }
 
 #[test]

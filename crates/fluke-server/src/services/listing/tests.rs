@@ -242,8 +242,8 @@ mod volumes {
         let it = lab.seen().deployments.remove(0);
         assert_eq!(it.agent, name("db-1"), "it stays where it was");
         assert!(it.note.is_some_and(|note| note.ends_with(
-            "host db-2 has its volume `data`, too, which nothing uses: remove what you do not \
-                 need on one of the two (`podman volume rm fluke.web.data.0`)"
+            "its volume `data` is on each of db-1, db-2, and which is the right one only people can \
+             tell: look into them, and remove the others (`podman volume rm fluke.web.data.0`)"
         )));
     }
 }
@@ -270,12 +270,16 @@ fn a_replica_without_volumes_says_when_it_moves_from_a_host_that_is_away() {
     lab.runs("a", vec![lab.wanted("a", Replica::Number(0))]);
     assert_eq!(lab.seen().deployments[0].note, None);
     lab.says("a", Word::Silent);
-    let note = lab.seen().deployments.remove(0).note.expect("one");
-    assert_eq!(
-        note,
-        "its host does not answer; it is started on another host that matches once this one was \
-         away for 5m"
-    );
+    for (passed, when) in [
+        (0, "in 5m, once this one was away for 5m"),
+        (170, "in 2m10s, once this one was away for 5m"),
+        (130, "as soon as there is one"),
+    ] {
+        lab.now += Duration::from_secs(passed);
+        let note = lab.seen().deployments.remove(0).note.expect("one");
+        let moves = "its host does not answer; it is started on another host that matches";
+        assert_eq!(note, format!("{moves} {when}"));
+    }
 }
 
 #[test]

@@ -136,48 +136,56 @@ fn wait_for_a_host(nowhere: &[u32], but: impl FnOnce() -> String) -> Option<Stri
     ))
 }
 
-/// What is to be known about a replica that is on `host`: whether it waits for it or moves, and who
-/// else has its volumes.
+/// What is to be known about a replica that is on `host`, which may have been `away` for a while:
+/// whether it waits for it or moves, and who else has its volumes.
 pub(super) fn remark(
     service: &Service,
     replica: Replica,
     host: &AgentName,
-    is_away: bool,
+    away: Option<Duration>,
     owners: &Owners<'_>,
 ) -> Option<String> {
     let Replica::Number(number) = replica else { return None };
     if service.container.volumes.is_empty() {
-        let patience = span(service.reschedule_after);
-        return is_away.then(|| {
-            format!(
-                "it is started on another host that matches once this one was away for {patience}"
-            )
-        });
+        return away.map(|away| moves(service.reschedule_after, away));
     }
     let owners = owners.get(&number)?;
-    let pinned = owners.get(host).filter(|_| is_away);
+    let pinned = owners.get(host).filter(|_| away.is_some());
     let pinned = pinned.map(|volumes| {
         let is = if volumes.len() == 1 { "is" } else { "are" };
         format!("it waits for that host, where {} {is}", its(volumes))
     });
-    let doubled = owners.iter().find(|(other, _)| **other != host).map(|(other, volumes)| {
-        let called = called(service, number, volumes);
+    let doubled = owners.get(host).filter(|_| owners.len() > 1).map(|volumes| {
+        let (its, called) = (its(volumes), called(service, number, volumes));
+        let names: Vec<&str> = owners.keys().map(|name| name.as_str()).take(FEW).collect();
         format!(
-            "host {other} has {}, too, which nothing uses: remove what you do not need on one of \
-             the two (`podman volume rm {called}`)",
-            its(volumes)
+            "{its} is on each of {}, and which is the right one only people can tell: look into \
+             them, and remove the others (`podman volume rm {called}`)",
+            names.join(", ")
         )
     });
-    let doubled = doubled.filter(|_| owners.contains_key(host));
     let remarks: Vec<String> = pinned.into_iter().chain(doubled).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
+/// When a replica moves that its host need not be waited for.
+fn moves(patience: Duration, away: Duration) -> String {
+    let elsewhere = "it is started on another host that matches";
+    match patience.saturating_sub(away) {
+        Duration::ZERO => format!("{elsewhere} as soon as there is one"),
+        left => {
+            let (left, patience) = (span(left), span(patience));
+            format!("{elsewhere} in {left}, once this one was away for {patience}")
+        }
+    }
+}
+
 /// As manifests write it.
 fn span(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds if seconds >= 60 && seconds % 60 == 0 => format!("{}m", seconds / 60),
-        seconds => format!("{seconds}s"),
+    match (duration.as_secs() / 60, duration.as_secs() % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, 0) => format!("{minutes}m"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
     }
 }
 

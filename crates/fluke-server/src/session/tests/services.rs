@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use fluke_model::directory::{
-    Claim, Names, Placements, PublicKey, Routes, Subnet, Table, Whereabouts,
-};
+use fluke_model::directory::{Claim, Names, Placements, PublicKey, Routes, Subnet, Table};
 use fluke_model::message::{
     DirectoryEdit, MeshReport, NetworkReport, Section, SectionReport, ServicesReport,
 };
@@ -13,7 +11,7 @@ use fluke_model::service::{DeploymentId, DeploymentReport, Phase, Replica, Servi
 use fluke_model::snapshot::Snapshot;
 
 use super::*;
-use crate::services::book::Word;
+use crate::services::book::{SETTLING, Word};
 use crate::services::fixture::{came, deployment, name, service, web};
 
 /// An agent, and what it holds.
@@ -334,6 +332,20 @@ async fn an_agent_that_never_speaks_of_services_is_told_nothing_of_them() {
     assert_eq!(hears(&mut stream, 2).await, ["snapshot", "check"]);
 }
 
+fn hello(host: &str, tables: Holdings) -> Hello {
+    Hello {
+        name: name(host),
+        labels: Labels::default(),
+        version: "0".into(),
+        executors: ["container", "mesh"].map(Into::into).into(),
+        node_type: NodeType::Worker,
+        snapshot: None,
+        instance: InstanceId(1),
+        previous: None,
+        tables,
+    }
+}
+
 /// A host that attends at a desk, without a stream, so that its session can be as slow as it likes.
 struct Slow {
     git: watch::Sender<Option<Arc<Desired>>>,
@@ -342,37 +354,39 @@ struct Slow {
 }
 
 impl Slow {
+    /// It has come, and says that it runs nothing.
     async fn attends() -> Self {
+        let host = Self::comes(hello("a", Holdings::default())).await;
+        let nothing = ServicesReport { whole: true, ..ServicesReport::default() };
+        host.says("a", Word::Services(nothing)).await;
+        // A server that has just started places nothing; the clock is the test's.
+        tokio::time::sleep(SETTLING).await;
+        host
+    }
+
+    /// It was here before, and so takes its seat before it says anything.
+    async fn comes(hello: Hello) -> Self {
         let (git, wanted) = watch::channel(None);
         let desk = Desk::start(wanted, Changes::default(), Clock::default());
-        let (agent, labels) = (name("a"), Labels::default());
-        let node_type = NodeType::Worker;
-        // It was here before, and so takes its seat before it says anything.
-        let came = came(labels.clone(), node_type);
-        desk.attend(&agent, SessionId(1), came).await;
-        while !desk.knows(&agent) {
+        desk.attend(&hello.name, SessionId(1), came(Labels::default(), hello.node_type)).await;
+        while !desk.knows(&hello.name) {
             tokio::task::yield_now().await;
         }
-        let hello = Hello {
-            name: agent.clone(),
-            labels,
-            version: "0".into(),
-            executors: ["container", "mesh"].map(Into::into).into(),
-            node_type,
-            snapshot: None,
-            instance: InstanceId(1),
-            previous: None,
-            tables: Holdings::default(),
-        };
         let mut attendance = Attendance::new(desk.clone(), &hello, SessionId(2));
         attendance.begin().await;
-        // Whoever knows where replicas are ends the wait of a server that has just started.
-        let row = Whereabouts { replicas: [(0, agent.clone())].into(), ..Whereabouts::default() };
-        let known = Word::Placements(Table::from(vec![(web(), row)]));
-        desk.tell(&agent, SessionId(2), known).await;
-        let nothing = ServicesReport { whole: true, ..ServicesReport::default() };
-        desk.tell(&agent, SessionId(2), Word::Services(nothing)).await;
         Self { git, desk, attendance }
+    }
+
+    /// One of them says something; it was heard to come, as itself or as another.
+    async fn says(&self, host: &str, word: Word) {
+        self.desk.tell(&name(host), SessionId(2), word).await;
+    }
+
+    /// Whether it is told other names than it has.
+    fn is_told_names(&mut self) -> bool {
+        let before = self.attendance.knows().names;
+        let letters = self.attendance.lacks();
+        self.attendance.knows().names != before && !letters.is_empty()
     }
 
     /// A commit comes into force, and the desk has said so.
@@ -400,7 +414,7 @@ impl Slow {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_snapshot_is_made_of_one_commit_and_of_where_another_has_its_replicas() {
     let mut host = Slow::attends().await;
     let first = host.commits(1, 1).await;
@@ -417,4 +431,34 @@ async fn no_snapshot_is_made_of_one_commit_and_of_where_another_has_its_replicas
     let third = host.commits(3, 3).await;
     assert!(!host.attendance.is_placed_anew());
     assert_eq!(host.wanted(&third), ("3".into(), "web:3".into(), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_back_is_told_of_others_once_all_are_back_that_it_knows() {
+    let mesh = |key: u8| {
+        let subnet = Subnet::new(key.into()).expect("in range");
+        let claim = Some(Claim { subnet, since: Timestamp(1) });
+        Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: Vec::new(), claim })
+    };
+    let runs = |host: u8| {
+        let deployments = vec![own(host)];
+        Word::Services(ServicesReport { whole: true, deployments, ..ServicesReport::default() })
+    };
+    let mut held = Holdings::default();
+    for life in ["first", "second"] {
+        let snapshot = (life == "second").then(|| Hash256::of(b"of another life"));
+        let mut a = Slow::comes(Hello { snapshot, ..hello("a", held) }).await;
+        a.commits(1, 1).await;
+        a.says("a", runs(1)).await;
+        a.says("a", mesh(1)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(a.is_told_names(), life == "first", "who comes back knows of b");
+
+        a.desk.attend(&name("b"), SessionId(2), came(Labels::default(), NodeType::Worker)).await;
+        a.says("b", mesh(2)).await;
+        a.says("b", runs(2)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(a.is_told_names(), "and is told of it long before all had time to return");
+        held.peers = a.attendance.knows().peers;
+    }
 }

@@ -67,6 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<StepIndex>> {
 fn trigger() -> impl Strategy<Value = Trigger> {
     prop_oneof![
         Just(Trigger::Commit),
+        Just(Trigger::Placement),
         Just(Trigger::Poll),
         Just(Trigger::Connect),
         Just(Trigger::Watch),
@@ -268,9 +269,9 @@ pub(crate) fn to_agent() -> impl Strategy<Value = ToAgent> {
     let scope = prop_oneof![Just(Scope::All), steps().prop_map(Scope::Steps)];
     prop_oneof![
         Just(ToAgent::Heartbeat),
-        (word(), snapshot()).prop_map(|(commit, snapshot)| ToAgent::Snapshot {
-            commit: CommitId::new(commit),
-            snapshot: Arc::new(snapshot),
+        (word(), snapshot(), any::<bool>()).prop_map(|(commit, snapshot, is_moved)| {
+            let (commit, snapshot) = (CommitId::new(commit), Arc::new(snapshot));
+            ToAgent::Snapshot { commit, snapshot, is_moved }
         }),
         (instruction(), hash(), scope).prop_map(|(instruction, snapshot, steps)| ToAgent::Check {
             instruction,

@@ -1,5 +1,6 @@
 //! A new image replaces an old one without anybody noticing, or does not replace it at all.
 
+use fluke_model::event::EventKind;
 use fluke_model::verdict::Outcome;
 
 use super::support::{
@@ -86,6 +87,47 @@ fn an_old_one_with_a_volume_is_led_to_again_when_its_successor_was_no_good() {
             && containers(&host, "web") == now
             && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
     });
+}
+
+#[test]
+fn a_new_image_does_not_wait_for_a_step_that_takes_its_time() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    has_image(&host, "2");
+    bed.commit("web.fluke.hcl", &service("web", "1", ""));
+    runs_one(&bed, &host, "web");
+    bed.settles();
+    let slow = |check: &str| {
+        format!(
+            "task \"slow\" {{\n  selector {{\n    match_labels = {{}}\n  }}\n  drift {{\n    policy = \
+             \"remediate\"\n  }}\n  shell \"wait\" {{\n    check   = \"{check}\"\n    command = \
+             \"touch /srv/begun; until [ -e /srv/go ]; do sleep 0.1; done; echo x >> /srv/done\"\n  }}\n}}\n"
+        )
+    };
+    bed.commit("slow.fluke.hcl", &slow("test -e /srv/done"));
+    host.until("test -e /srv/begun");
+
+    // Another version of the step comes with the image: that one waits, the image does not.
+    let (step, image) = (slow("test -s /srv/done"), service("web", "2", ""));
+    let newest = bed.commit_files(&[("slow.fluke.hcl", &step), ("web.fluke.hcl", &image)]);
+    bed.until("the new one runs, alone", |_| {
+        let now = running(&host, "web");
+        now.len() == 1
+            && containers(&host, "web") == now
+            && answer(&host, &format!("http://{}:3000", address(&host, &now[0]))) == "2"
+    });
+    assert!(!host.has("/srv/done"), "the step is still under way");
+    host.run("touch /srv/go");
+    bed.settles();
+    assert_eq!(host.read("/srv/done"), "x\n", "it was done once");
+    let ended = bed.events_of("app-1", EventKind::ApplyFinished);
+    let commit_of = |is_step: bool| {
+        let last = ended.iter().rfind(|event| event.task.is_some() == is_step);
+        last.and_then(|event| event.commit.clone())
+    };
+    assert_eq!(commit_of(false), Some(newest.clone()));
+    assert_ne!(commit_of(true), Some(newest), "it was done as the commit before says");
 }
 
 #[test]

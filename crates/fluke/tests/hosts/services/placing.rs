@@ -65,6 +65,10 @@ fn a_replica_moves_when_its_host_stays_away_and_is_not_doubled_when_the_host_is_
     hosts[lost].kill();
     bed.until("the spare host has it", |_| running(&hosts[spare], "web").len() == 1);
     assert_eq!(running(&hosts[stays], "web"), before[stays], "the other one was not touched");
+    bed.until("no commit is said to have done it", |bed| {
+        let ended = bed.events_of(hosts[spare].name(), EventKind::ApplyFinished);
+        ended.iter().any(|event| event.trigger.as_deref() == Some("placement"))
+    });
     hosts[lost].start();
     bed.until("there are two again, no more", |_| {
         let now = spread(&hosts);

@@ -36,7 +36,7 @@ async fn addresses_that_podman_would_not_give_are_tried_again_elsewhere_or_after
     lane.unusable.insert(7);
     let snapshot = Arc::new(fluke_model::snapshot::Snapshot::default());
     let commit = fluke_model::id::CommitId::new("c1");
-    lane.inbox.hold(Arc::new(crate::state::Held { commit, snapshot }));
+    lane.inbox.hold(Arc::new(crate::state::Held { commit, snapshot }), false);
     lane.hear();
     assert_eq!(lane.unusable, BTreeSet::new());
 }

@@ -315,7 +315,7 @@ impl Stage {
         let snapshot = Arc::new(Snapshot::default().with_services(services));
         let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot });
         self.held = Some(held.clone());
-        self.lane().inbox.hold(held);
+        self.lane().inbox.hold(held, false);
         ids
     }
 

@@ -171,9 +171,13 @@ fn is_as_made_anew(lab: &Lab) {
     for name in lab.book.sessions.keys() {
         // One that says nothing for a week is forgotten, whoever is connected.
         let Some(host) = view.hosts.get(name) else { continue };
-        let is_arriving = matches!(host.presence, Presence::Arriving(_));
+        let is_known = match host.presence {
+            Presence::Arriving(_) if host.given.is_empty() => false,
+            Presence::Arriving(since) => !host.is_hearsay || now >= since + SETTLING,
+            _ => true,
+        };
         let own = Own {
-            placed: (!is_arriving || !host.given.is_empty()).then(|| host.given.clone()),
+            placed: is_known.then(|| host.given.clone()),
             released: released.get(name).cloned().unwrap_or_default(),
             subnet: host.mesh.as_ref().and_then(|_| view.claims.of(name)),
         };

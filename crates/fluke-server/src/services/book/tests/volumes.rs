@@ -7,9 +7,22 @@ use fluke_model::volume::{Volume, Volumes};
 
 use super::*;
 
+/// A replica of one of the two services.
+type Piece = (usize, u32);
+
+/// What the two are called.
+fn called(service: usize) -> ServiceName {
+    [web(), ServiceName::new("db").expect("a name")][service].clone()
+}
+
 /// `web` with a volume, on hosts that are labelled for it.
 fn stateful(replicas: u32) -> Service {
+    stateful_one(0, replicas)
+}
+
+fn stateful_one(which: usize, replicas: u32) -> Service {
     let mut service = service(Some(replicas));
+    service.name = called(which);
     service.selector = Selector { match_labels: labels(true).0, ..Selector::default() };
     service.container.volumes.insert(volume("data"), "/data".into());
     service
@@ -24,8 +37,9 @@ fn volume(name: &str) -> VolumeName {
     VolumeName::new(name).expect("a name")
 }
 
-fn data(number: u32) -> Volume {
-    Volume { service: web(), replica: Replica::Number(number), name: volume("data") }
+fn data((service, number): Piece) -> Volume {
+    let (service, replica) = (called(service), Replica::Number(number));
+    Volume { service, replica, name: volume("data") }
 }
 
 /// A host as it is, whatever a server thinks of it.
@@ -36,8 +50,8 @@ struct Machine {
     has_spoken: bool,
     matches: bool,
     /// What it was last told to run.
-    told: BTreeSet<u32>,
-    volumes: BTreeSet<u32>,
+    told: BTreeSet<Piece>,
+    volumes: BTreeSet<Piece>,
     /// What it last heard of others.
     table: Placements,
 }
@@ -45,7 +59,8 @@ struct Machine {
 /// A fleet that lives longer than its server.
 struct Fleet {
     lab: Lab,
-    wants: Option<u32>,
+    /// How many of each of the two.
+    wants: [Option<u32>; 2],
     machines: BTreeMap<&'static str, Machine>,
 }
 
@@ -54,9 +69,9 @@ impl Fleet {
     fn of(hosts: &[&'static str], replicas: u32) -> Self {
         let machine = Machine { is_connected: true, matches: true, ..Machine::default() };
         let machines = hosts.iter().map(|host| (*host, machine.clone())).collect();
-        let mut lab = Lab::settled(None);
-        lab.wants(stateful(replicas));
-        let mut fleet = Self { lab, wants: Some(replicas), machines };
+        let lab = Lab::settled(None);
+        let mut fleet = Self { lab, wants: [Some(replicas), None], machines };
+        fleet.commit();
         hosts.iter().for_each(|host| fleet.comes(host));
         hosts.iter().for_each(|host| fleet.works(host));
         fleet
@@ -67,10 +82,12 @@ impl Fleet {
         machine.is_connected = true;
         let (labels, table) = (labels(machine.matches), machine.table.clone());
         self.lab.sessions += 1;
+        self.lab.told.remove(&name(host));
         let now = Now { instant: self.lab.now, wall: Timestamp(1) };
         let came = came(labels, NodeType::Worker);
         self.lab.book.hear(&name(host), SessionId(self.lab.sessions), came, now);
         self.lab.turn();
+        self.hear();
         self.lab.says(host, Word::Placements(table));
         self.machine(host).has_spoken = true;
         self.reports(host, true);
@@ -101,8 +118,8 @@ impl Fleet {
     }
 
     /// Somebody removes what a host has of a replica.
-    fn loses(&mut self, host: &'static str, number: u32) {
-        self.machine(host).volumes.remove(&number);
+    fn loses(&mut self, host: &'static str, piece: Piece) {
+        self.machine(host).volumes.remove(&piece);
         self.reports(host, false);
     }
 
@@ -111,12 +128,14 @@ impl Fleet {
         if !machine.is_connected {
             return;
         }
-        let deployment = |number: &u32| DeploymentReport {
-            serves: machine.volumes.contains(number),
-            ..super::report(usize::from(host.as_bytes()[0]), (*number, true, false))
+        let deployment = |piece: &Piece| DeploymentReport {
+            id: DeploymentId(Hash256::of(format!("{host} {piece:?}").as_bytes())),
+            service: called(piece.0),
+            serves: machine.volumes.contains(piece),
+            ..super::report(usize::from(host.as_bytes()[0]), (piece.1, true, false))
         };
         let deployments: Vec<_> = machine.told.iter().map(deployment).collect();
-        let volumes: Volumes = machine.volumes.iter().map(|number| data(*number)).collect();
+        let volumes: Volumes = machine.volumes.iter().map(|piece| data(*piece)).collect();
         let is_gone = |id: &&DeploymentId| !deployments.iter().any(|it| it.id == **id);
         let known = &self.lab.book.view.hosts[host].deployments;
         let gone = known.keys().filter(is_gone).copied().collect();
@@ -126,18 +145,20 @@ impl Fleet {
     }
 
     fn wants(&mut self, replicas: Option<u32>) {
-        self.wants = replicas;
+        self.wants_of(0, replicas);
+    }
+
+    fn wants_of(&mut self, service: usize, replicas: Option<u32>) {
+        self.wants[service] = replicas;
         self.commit();
     }
 
     fn commit(&mut self) {
-        match self.wants {
-            Some(replicas) => self.lab.wants(stateful(replicas)),
-            None => {
-                self.lab.book.want(&Services::new());
-                self.lab.turn();
-            }
-        }
+        let wanted = self.wants.iter().enumerate();
+        let wanted = wanted.filter_map(|(which, wants)| Some(stateful_one(which, (*wants)?)));
+        let services = wanted.map(|service| (service.name.clone(), Arc::new(service)));
+        self.lab.book.want(&services.collect::<Services>());
+        self.lab.turn();
         self.hear();
     }
 
@@ -146,29 +167,48 @@ impl Fleet {
         self.hear();
     }
 
-    /// Another server takes over, which knows what those say who come to it.
-    fn restarts(&mut self) {
+    /// Another server takes over, which knows what those say who come to it: first these, who may
+    /// have been away for long, and in the end all who were connected. Whoever is told something
+    /// does it before the next one comes.
+    fn restarts(&mut self, first: &[&'static str]) {
         let now = self.lab.now;
         self.lab = Lab { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
-        self.machines.values_mut().for_each(|machine| machine.has_spoken = false);
+        let mut coming = first.to_vec();
+        for (host, machine) in &mut self.machines {
+            machine.has_spoken = false;
+            if std::mem::take(&mut machine.is_connected) {
+                coming.push(host);
+            }
+        }
         self.commit();
-        let connected = self.machines.iter().filter(|(_, machine)| machine.is_connected);
-        let connected: Vec<_> = connected.map(|(host, _)| *host).collect();
-        connected.into_iter().for_each(|host| self.comes(host));
+        for host in coming {
+            if !self.machines[host].is_connected {
+                self.comes(host);
+                self.passes(1);
+                let all: Vec<_> = self.machines.keys().copied().collect();
+                all.into_iter().for_each(|host| self.works(host));
+            }
+        }
         self.passes(SETTLING.as_secs());
     }
 
-    /// Everybody who has spoken hears what is said, and holds to it.
+    /// Everybody who has spoken hears what is said of others, and all hold to what they are told.
     fn hear(&mut self) {
-        let replicas = self.wants.unwrap_or_default();
-        for (host, machine) in self.machines.iter_mut().filter(|(_, it)| it.has_spoken) {
-            machine.table = self.lab.book.directory.placements.table().clone();
+        for (host, machine) in self.machines.iter_mut().filter(|(_, it)| it.is_connected) {
+            if machine.has_spoken {
+                machine.table = self.lab.book.directory.placements.table().clone();
+            }
             let Some(placed) = self.lab.told.get(&name(host)).and_then(|own| own.placed.as_ref())
             else {
                 continue;
             };
-            let numbers = placed.get(&web()).into_iter().flatten().copied();
-            machine.told = numbers.filter(|it| machine.matches && *it < replicas).collect();
+            let pieces = (0..self.wants.len()).flat_map(|which| {
+                let numbers = placed.get(&called(which)).into_iter().flatten();
+                numbers.map(move |number| (which, *number))
+            });
+            let is_for_it =
+                |(which, number): &Piece| self.wants[*which].is_some_and(|count| *number < count);
+            machine.told = pieces.filter(|it| machine.matches && is_for_it(it)).collect();
         }
     }
 
@@ -180,9 +220,13 @@ impl Fleet {
         self.lab.placed().get(&number).map(|host| host.to_string())
     }
 
-    /// Who has data of a replica.
+    /// Who has data of a replica of `web`.
     fn owners(&self, number: u32) -> Vec<&'static str> {
-        let has = |(_, machine): &(_, &Machine)| machine.volumes.contains(&number);
+        self.owners_of((0, number))
+    }
+
+    fn owners_of(&self, piece: Piece) -> Vec<&'static str> {
+        let has = |(_, machine): &(_, &Machine)| machine.volumes.contains(&piece);
         self.machines.iter().filter(has).map(|(host, _)| *host).collect()
     }
 }
@@ -209,13 +253,13 @@ fn a_server_that_starts_anew_hears_of_data_on_a_host_that_is_away() {
     let owner = fleet.owners(2)[0];
     fleet.wants(Some(2));
     fleet.leaves(owner);
-    fleet.restarts();
+    fleet.restarts(&[]);
     fleet.wants(Some(3));
     fleet.passes(1_000_000);
     THREE.iter().for_each(|host| fleet.works(host));
     assert_eq!((fleet.place(2).as_deref(), fleet.owners(2)), (Some(owner), vec![owner]));
     fleet.comes(owner);
-    assert!(fleet.machines[owner].told.contains(&2), "it is back");
+    assert!(fleet.machines[owner].told.contains(&(0, 2)), "it is back");
 }
 
 #[test]
@@ -226,7 +270,7 @@ fn data_on_a_host_that_does_not_match_any_more_is_waited_for_until_somebody_remo
     fleet.passes(1_000_000);
     assert_eq!(fleet.place(0).as_deref(), Some(owner));
     assert!(fleet.machines.values().all(|machine| machine.told.is_empty()), "nobody runs it");
-    fleet.loses(owner, 0);
+    fleet.loses(owner, (0, 0));
     let heir = fleet.place(0).expect("somebody takes it");
     assert_ne!(heir, owner);
     fleet.relabels(owner, true);
@@ -260,16 +304,30 @@ fn what_a_host_was_told_to_make_just_before_it_was_lost_may_be_there() {
     assert_eq!(fleet.owners(0), ["a"]);
 }
 
+#[test]
+fn one_who_was_away_for_long_and_is_first_to_speak_starts_nothing_with_an_empty_volume() {
+    let mut fleet = Fleet::of(&THREE, 1);
+    fleet.leaves("a");
+    fleet.wants_of(1, Some(2));
+    ["b", "c"].iter().for_each(|host| fleet.works(host));
+    let owners: Vec<_> = (0..2).map(|number| fleet.owners_of((1, number))).collect();
+    assert!(owners.iter().all(|owners| owners.len() == 1), "{owners:?}");
+    fleet.restarts(&["a"]);
+    THREE.iter().for_each(|host| fleet.works(host));
+    let now: Vec<_> = (0..2).map(|number| fleet.owners_of((1, number))).collect();
+    assert_eq!(now, owners);
+}
+
 #[derive(Debug, Clone)]
 enum Turn {
     Comes(usize),
     Leaves(usize),
     Works(usize),
     Relabels(usize, bool),
-    Loses(usize, u32),
-    Wants(Option<u32>),
+    Loses(usize, Piece),
+    Wants(usize, Option<u32>),
     Passes(u64),
-    Restarts,
+    Restarts(Vec<usize>),
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -279,10 +337,10 @@ fn turn() -> impl Strategy<Value = Turn> {
         2 => host.clone().prop_map(Turn::Leaves),
         6 => host.clone().prop_map(Turn::Works),
         2 => (host.clone(), any::<bool>()).prop_map(|(host, matches)| Turn::Relabels(host, matches)),
-        1 => (host, 0..4u32).prop_map(|(host, number)| Turn::Loses(host, number)),
-        3 => prop::option::of(0..4u32).prop_map(Turn::Wants),
+        1 => (host.clone(), (0..2usize, 0..4u32)).prop_map(|(host, it)| Turn::Loses(host, it)),
+        3 => (0..2usize, prop::option::of(0..4u32)).prop_map(|(of, it)| Turn::Wants(of, it)),
         2 => prop_oneof![0..400u64, Just(8 * 24 * 3600)].prop_map(Turn::Passes),
-        2 => Just(Turn::Restarts),
+        2 => prop::collection::vec(host, 0..4).prop_map(Turn::Restarts),
     ]
 }
 
@@ -302,23 +360,24 @@ proptest! {
                 Turn::Leaves(host) => fleet.leaves(THREE[host]),
                 Turn::Works(host) => fleet.works(THREE[host]),
                 Turn::Relabels(host, matches) => fleet.relabels(THREE[host], matches),
-                Turn::Loses(host, number) => fleet.loses(THREE[host], number),
-                Turn::Wants(replicas) => fleet.wants(replicas),
+                Turn::Loses(host, piece) => fleet.loses(THREE[host], piece),
+                Turn::Wants(service, replicas) => fleet.wants_of(service, replicas),
                 Turn::Passes(seconds) => fleet.passes(seconds),
                 // One that nobody comes to can know nothing.
-                Turn::Restarts if fleet.machines.values().any(|it| it.is_connected) => {
-                    fleet.restarts();
+                Turn::Restarts(first) if fleet.machines.values().any(|it| it.is_connected) => {
+                    let first: Vec<_> = first.into_iter().map(|host| THREE[host]).collect();
+                    fleet.restarts(&first);
                 }
-                Turn::Restarts => {}
+                Turn::Restarts(_) => {}
             }
-            for number in 0..4 {
-                let owners = fleet.owners(number);
-                prop_assert!(owners.len() <= 1, "{number} is on {owners:?}");
-                let told = fleet.machines.iter().filter(|(_, it)| it.told.contains(&number));
+            for piece in (0..2).flat_map(|service| (0..4).map(move |number| (service, number))) {
+                let owners = fleet.owners_of(piece);
+                prop_assert!(owners.len() <= 1, "{piece:?} is on {owners:?}");
+                let told = fleet.machines.iter().filter(|(_, it)| it.told.contains(&piece));
                 let told: Vec<_> = told.map(|(host, _)| *host).collect();
-                prop_assert!(told.len() <= 1, "{number} is given to {told:?}");
+                prop_assert!(told.len() <= 1, "{piece:?} is given to {told:?}");
                 if let ([owner], [told]) = (&owners[..], &told[..]) {
-                    prop_assert_eq!(owner, told, "{} is where its data is", number);
+                    prop_assert_eq!(owner, told, "{:?} is where its data is", piece);
                 }
             }
         }
