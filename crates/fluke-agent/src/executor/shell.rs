@@ -208,8 +208,12 @@ fn seconds(duration: Duration) -> String {
 
 /// What sudo says when it does not let us, which is no answer to the question.
 fn refused_by_sudo(through_sudo: bool, finished: &Finished) -> Option<String> {
+    // The text of what was printed is made only where somebody may have refused.
+    if !through_sudo || finished.end != End::Exited(1) {
+        return None;
+    }
     let said = last_lines(&finished.output, 1);
-    let refused = through_sudo && finished.end == End::Exited(1) && said.starts_with("sudo: ");
+    let refused = said.starts_with("sudo: ");
     refused.then(|| format!("{said}; let the agent's user run this with `sudo -n`"))
 }
 
