@@ -161,12 +161,14 @@ impl Steps for Executors {
             return Applied::Failed(Output::from_text(reason));
         }
         let within = self.time_for(step);
-        match &step.spec {
+        let applied = match &step.spec {
             ExecutorSpec::Mise(spec) => self.mise.apply(spec, drift, within).await,
             ExecutorSpec::Shell(spec) => self.shell.apply(spec, drift, within).await,
             ExecutorSpec::Systemd(spec) => self.systemd.apply(spec, drift, within).await,
             ExecutorSpec::Unknown => Applied::Failed(Output::from_text(self.absence(step))),
-        }
+        };
+        self.shell.users.forget();
+        applied
     }
 
     fn watch(&self, step: &Step) -> Option<LookAgain> {

@@ -81,8 +81,8 @@ pub trait Steps: Send + Sync + 'static {
         }
     }
 
-    /// Tells of many steps of a snapshot, `at_once` groups at a time, each on a task of its own:
-    /// starting a process takes a thread for a moment, and there may be several.
+    /// Tells of many steps of a snapshot, `at_once` groups at a time, each on a task of its own: one
+    /// that has something to do wakes no other.
     ///
     /// Dropping the future ends every check that is under way.
     fn check_all(

@@ -27,6 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often to look for what is waited for but not timed.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// What an agent and what stands beside it find in their environment: about what systemd gives a
+/// service. What whoever measures has in his is handed on with every check, and is not measured.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("LANG", "C.UTF-8"),
+    ("NO_COLOR", "1"),
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+];
+
 /// Which cores a process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cores {
@@ -37,16 +45,18 @@ pub enum Cores {
 }
 
 impl Cores {
-    /// A command that keeps to them.
+    /// A command that keeps to them, with the same environment whoever measures.
     pub fn command(self, program: &Path) -> Command {
-        match self {
+        let mut command = match self {
             Self::All => Command::new(program),
             Self::One => {
                 let mut command = Command::new("taskset");
                 command.args(["--cpu-list", "0"]).arg(program);
                 command
             }
-        }
+        };
+        command.env_clear().envs(ENVIRONMENT);
+        command
     }
 }
 
@@ -120,8 +130,6 @@ impl Stage {
             .arg("agent")
             .arg("--config")
             .arg(&config)
-            .env_remove("RUST_LOG")
-            .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(started)?)
             .stderr(log)

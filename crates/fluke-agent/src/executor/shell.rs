@@ -21,6 +21,7 @@ const SHOWN_LINES: usize = 3;
 pub(super) struct Shell {
     program: String,
     own_user: String,
+    pub(super) users: users::Known,
     host: Host,
 }
 
@@ -33,7 +34,7 @@ struct Prepared {
 
 impl Shell {
     pub(super) fn new(program: String, own_user: String, host: Host) -> Self {
-        Self { program, own_user, host }
+        Self { program, own_user, users: users::Known::default(), host }
     }
 
     /// Runs one command line of `spec`; what it printed comes back masked.
@@ -80,7 +81,7 @@ impl Shell {
     }
 
     async fn shell_as(&self, user: &str, spec: &ShellSpec, line: &str) -> Result<Command, String> {
-        let identity = users::look_up(user).await.map_err(|error| error.to_string())?;
+        let identity = self.users.look_up(user).await.map_err(|error| error.to_string())?;
         let known = [
             ("HOME", identity.home.clone().into_os_string()),
             ("SHELL", identity.shell.clone().into_os_string()),
@@ -96,7 +97,7 @@ impl Shell {
         spec: &ShellSpec,
         line: &str,
     ) -> Result<Command, String> {
-        users::look_up(user).await.map_err(|error| error.to_string())?;
+        self.users.look_up(user).await.map_err(|error| error.to_string())?;
         let sudo = self.host.find_program("sudo", &[]).ok_or_else(|| {
             format!(
                 "cannot run as `{user}`: this agent runs as `{}`, not as root, and there is no \
@@ -208,8 +209,12 @@ fn seconds(duration: Duration) -> String {
 
 /// What sudo says when it does not let us, which is no answer to the question.
 fn refused_by_sudo(through_sudo: bool, finished: &Finished) -> Option<String> {
+    // The text of what was printed is made only where somebody may have refused.
+    if !through_sudo || finished.end != End::Exited(1) {
+        return None;
+    }
     let said = last_lines(&finished.output, 1);
-    let refused = through_sudo && finished.end == End::Exited(1) && said.starts_with("sudo: ");
+    let refused = said.starts_with("sudo: ");
     refused.then(|| format!("{said}; let the agent's user run this with `sudo -n`"))
 }
 

@@ -97,3 +97,13 @@ async fn the_hosts_own_ceiling_cannot_be_lifted() {
         }
     }
 }
+
+#[tokio::test]
+async fn who_a_user_is_is_asked_anew_once_something_was_applied() {
+    let (_switch, executors) = executors(Allow::default());
+    let ask = async || executors.shell.users.look_up("nobody").await.expect("everybody has him");
+    let before = ask().await;
+    let applied = executors.apply(&shell(None), &Drift::because("a test")).await;
+    assert!(matches!(applied, Applied::Done(_)), "{applied:?}");
+    assert!(!std::sync::Arc::ptr_eq(&before, &ask().await), "it may have changed his groups");
+}

@@ -1,14 +1,15 @@
 //! The environment that commands inherit: the agent's own, without the agent's own secrets.
 
-use std::ffi::{OsStr, OsString};
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use super::users;
 
-/// Variables for children, by name.
+/// Variables for children, each once, as the kernel takes them: `NAME=value`.
 #[derive(Clone, Default)]
-pub struct Environment(Arc<Vec<(OsString, OsString)>>);
+pub struct Environment(Arc<[CString]>);
 
 /// Why a value with `$NAME` in it cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,37 +45,38 @@ pub struct Expanded {
 impl Environment {
     /// This process's environment without what would give `token` away.
     pub fn of_this_process(token: &str) -> Self {
-        let mut pairs: Vec<_> =
-            std::env::vars_os().filter(|(name, value)| !is_secret(name, value, token)).collect();
-        if !pairs.iter().any(|(name, _)| name == "HOME") {
-            pairs.push(("HOME".into(), users::own_home().into()));
-        }
-        Self(Arc::new(pairs))
+        let home = ("HOME".into(), users::own_home().into());
+        let own = std::env::vars_os().filter(|(name, value)| !is_secret(name, value, token));
+        Self::from_pairs(std::iter::once(home).chain(own))
     }
 
-    /// Exactly these.
+    /// Exactly these; the last one of a name wins.
     pub fn from_pairs<K: Into<OsString>, V: Into<OsString>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        Self(Arc::new(pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect()))
+        let mut entries = Vec::new();
+        for (name, value) in pairs {
+            // What cannot be spelled can be in nobody's environment.
+            let _ = change(&mut entries, &name.into(), Some(&value.into()));
+        }
+        Self(entries.into_iter().map(Cow::into_owned).collect())
     }
 
     /// The same, but for one variable.
     pub fn with(&self, name: &str, value: &str) -> Self {
-        let mut pairs: Vec<_> = self.0.iter().filter(|(key, _)| key != name).cloned().collect();
-        pairs.push((name.into(), value.into()));
-        Self(Arc::new(pairs))
+        let mut entries = self.entries();
+        let _ = change(&mut entries, name.as_ref(), Some(value.as_ref()));
+        Self(entries.into_iter().map(Cow::into_owned).collect())
     }
 
     /// The value of `name`.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
-        let name = name.as_ref();
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+        self.0.iter().find_map(|entry| value_in(entry, name.as_ref()))
     }
 
-    /// All of them.
-    pub fn pairs(&self) -> &[(OsString, OsString)] {
-        &self.0
+    /// All of them, to be [changed](change).
+    pub fn entries(&self) -> Vec<Cow<'_, CStr>> {
+        self.0.iter().map(|entry| Cow::Borrowed(entry.as_c_str())).collect()
     }
 
     /// Resolves `$NAME` and `${NAME}` in the value of `key`; `$$` is a dollar.
@@ -111,8 +113,49 @@ impl Environment {
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Values are other people's secrets.
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.0.iter().map(|entry| name_and_value(entry).0)).finish()
     }
+}
+
+/// Sets a variable among others, or takes it away where there is no value.
+pub fn change(
+    entries: &mut Vec<Cow<'_, CStr>>,
+    name: &OsStr,
+    value: Option<&OsStr>,
+) -> Result<(), NulError> {
+    let place = entries.iter().position(|entry| value_in(entry, name).is_some());
+    let value = value.map(|value| entry(name, value)).transpose()?.map(Cow::Owned);
+    match (place, value) {
+        (Some(place), Some(value)) => entries[place] = value,
+        (None, Some(value)) => entries.push(value),
+        (Some(place), None) => drop(entries.remove(place)),
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+/// A variable as the kernel takes it.
+fn entry(name: &OsStr, value: &OsStr) -> Result<CString, NulError> {
+    // With room for the end, so that nothing is copied once more.
+    let mut entry = Vec::with_capacity(name.len() + value.len() + 2);
+    entry.extend_from_slice(name.as_bytes());
+    entry.push(b'=');
+    entry.extend_from_slice(value.as_bytes());
+    CString::new(entry)
+}
+
+/// The value of `name`, if this is its entry.
+fn value_in<'a>(entry: &'a CStr, name: &OsStr) -> Option<&'a OsStr> {
+    let value = entry.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+    Some(OsStr::from_bytes(value))
+}
+
+/// Both halves of an entry.
+pub fn name_and_value(entry: &CStr) -> (&OsStr, &OsStr) {
+    let bytes = entry.to_bytes();
+    let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+    let value = bytes.get(end + 1..).unwrap_or_default();
+    (OsStr::from_bytes(&bytes[..end]), OsStr::from_bytes(value))
 }
 
 /// How many bytes of a variable's name `text` starts with.
@@ -139,6 +182,23 @@ mod tests {
 
     fn environment() -> Environment {
         Environment::from_pairs([("USER", "ann"), ("EMPTY", ""), ("DB_1", "p$w")])
+    }
+
+    #[test]
+    fn a_name_is_there_once_and_is_no_other_name_that_it_begins() {
+        let twice = Environment::from_pairs([("A", "1"), ("AB", "=2"), ("A", "3")]);
+        let entries: Vec<_> = twice.0.iter().map(|entry| entry.to_bytes()).collect();
+        assert_eq!(entries, [&b"A=3"[..], b"AB==2"]);
+        assert_eq!(twice.get("A"), Some(OsStr::new("3")));
+        assert_eq!(twice.get("AB"), Some(OsStr::new("=2")));
+        assert_eq!(twice.with("A", "4").get("A"), Some(OsStr::new("4")));
+        assert_eq!(twice.with("A", "4").get("AB"), Some(OsStr::new("=2")));
+        assert_eq!(twice.get("B"), None);
+    }
+
+    #[test]
+    fn only_names_are_shown() {
+        assert_eq!(format!("{:?}", environment()), r#"["USER", "EMPTY", "DB_1"]"#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs commands, each in a process group of its own, and never leaves one behind by accident.
 //!
-//! The only place in the agent that starts processes. Guarantees:
+//! The only place in the agent that runs commands. Guarantees:
 //! - the output of a command is bounded, and in the order in which it was printed;
 //! - past its timeout, when the agent stops, or when the future is dropped, the whole group is
 //!   killed, also when its leader is gone already;
@@ -10,12 +10,12 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::verdict::Output;
+use rustix::process::WaitStatus;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
@@ -25,6 +25,7 @@ use super::users::Identity;
 
 mod exit;
 mod group;
+mod spawn;
 
 use group::{Deputy, Group};
 
@@ -40,7 +41,7 @@ pub struct Command {
     inherited: Environment,
     /// Set, or removed where there is no value.
     changes: Vec<(OsString, Option<OsString>)>,
-    identity: Option<Identity>,
+    identity: Option<Arc<Identity>>,
     deputy: Option<Deputy>,
 }
 
@@ -84,7 +85,7 @@ impl Command {
     }
 
     /// Runs it as somebody else; only root can.
-    pub fn identity(mut self, identity: Identity) -> Self {
+    pub fn identity(mut self, identity: Arc<Identity>) -> Self {
         self.identity = Some(identity);
         self
     }
@@ -138,11 +139,11 @@ pub enum End {
     Stopped,
 }
 
-impl From<ExitStatus> for End {
-    fn from(status: ExitStatus) -> Self {
-        match status.code() {
+impl From<WaitStatus> for End {
+    fn from(status: WaitStatus) -> Self {
+        match status.exit_status() {
             Some(code) => Self::Exited(code),
-            None => Self::Signalled(status.signal().unwrap_or_default()),
+            None => Self::Signalled(status.terminating_signal().unwrap_or_default()),
         }
     }
 }
@@ -231,48 +232,6 @@ pub async fn run(command: Command, limits: Limits, mut stop: Stop) -> Result<Fin
 pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned by what is registered, and nothing replaces or closes it.
     unsafe { Ok(AsyncFd::register_with_interest(fd, Interest::READABLE)?) }
-}
-
-fn prepare(command: &Command, output: io::PipeWriter) -> io::Result<std::process::Command> {
-    let mut prepared = std::process::Command::new(&command.program);
-    prepared
-        .args(&command.args)
-        .current_dir(&command.dir)
-        .env_clear()
-        .envs(command.inherited.pairs().iter().map(|(name, value)| (name, value)))
-        // What the shell would otherwise have to find out.
-        .env("PWD", &command.dir)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0);
-    for (name, value) in &command.changes {
-        match value {
-            Some(value) => prepared.env(name, value),
-            None => prepared.env_remove(name),
-        };
-    }
-    if let Some(identity) = &command.identity {
-        become_somebody(&mut prepared, identity);
-    }
-    Ok(prepared)
-}
-
-/// Makes the child drop to `identity` just before it executes the program.
-///
-/// After the working directory was entered, so that one which only the agent can enter will do.
-#[expect(unsafe_code, reason = "std can set a user, but not his supplementary groups")]
-fn become_somebody(command: &mut std::process::Command, identity: &Identity) {
-    let Identity { uid, gid, groups, .. } = identity.clone();
-    let drop_privileges = move || {
-        nix::unistd::setgroups(&groups)?;
-        nix::unistd::setgid(gid)?;
-        nix::unistd::setuid(uid)?;
-        Ok(())
-    };
-    // SAFETY: between fork and exec only async-signal-safe things may happen. The closure makes
-    // three system calls over values that it owns; it neither allocates nor locks nor panics.
-    unsafe { command.pre_exec(drop_privileges) };
 }
 
 /// Finds out what a failed start was about.

@@ -1,10 +1,10 @@
-//! Learning that a child has exited, without reaping it.
+//! Learning that a child has exited, and reaping it: one after the other.
 
 use std::os::fd::OwnedFd;
-use std::process::Child;
 use std::time::Duration;
 
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, waitid, waitpid};
 use tokio::io::unix::AsyncFd;
 
 /// How often to look where the kernel cannot tell.
@@ -19,46 +19,58 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    pub(super) fn of(child: &Child) -> Self {
+    pub(super) fn of(child: Pid) -> Self {
         Self::watch(child).unwrap_or(Self::Looked)
     }
 
     #[cfg(target_os = "linux")]
-    fn watch(child: &Child) -> Option<Self> {
-        use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        let pid = Pid::from_raw(child.id() as i32)?;
-        let watched = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    fn watch(child: Pid) -> Option<Self> {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        let watched = pidfd_open(child, PidfdFlags::empty()).ok()?;
         Some(Self::Told(super::readable(watched).ok()?))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn watch(_: &Child) -> Option<Self> {
+    fn watch(_: Pid) -> Option<Self> {
         None
     }
 
     /// Returns once the child has exited. Cancel-safe.
-    pub(super) async fn happened(&self, child: &mut Child) {
+    pub(super) async fn happened(&self, child: Pid) {
         if let Self::Told(watched) = self
             && watched.readable().await.is_ok()
         {
             return;
         }
-        while !self.has_happened(child) {
+        while !has_exited(child) {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
 
-    /// Whether the child has exited.
-    pub(super) fn has_happened(&self, child: &mut Child) -> bool {
-        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        match nix::sys::wait::waitid(Id::Pid(pid), look) {
-            Ok(WaitStatus::StillAlive) => false,
-            Ok(_) => true,
-            // Somebody else reaped it; there is nothing left to wait for.
-            Err(error) => error == nix::Error::ECHILD,
-        }
+/// Whether a child has exited.
+pub(super) fn has_exited(child: Pid) -> bool {
+    match wait(child, WaitIdOptions::NOHANG) {
+        Ok(exited) => exited,
+        // Somebody else reaped it; there is nothing left to wait for.
+        Err(error) => error == Errno::CHILD,
     }
+}
+
+/// Waits until a child has exited, on this thread.
+pub(super) fn await_exit(child: Pid) {
+    let _ = wait(child, WaitIdOptions::empty());
+}
+
+fn wait(child: Pid, options: WaitIdOptions) -> Result<bool, Errno> {
+    let options = options | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    retry_on_intr(|| waitid(WaitId::Pid(child), options)).map(|exited| exited.is_some())
+}
+
+/// Lets go of a child that has exited, and says how. From now on its number may be another's.
+pub(super) fn reap(child: Pid) -> Option<WaitStatus> {
+    let reaped = retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()));
+    reaped.ok().flatten().map(|(_, status)| status)
 }
 
 #[cfg(test)]
@@ -70,12 +82,18 @@ mod tests {
     #[tokio::test]
     async fn an_exit_is_learnt_of_with_and_without_the_kernels_help_and_before_it_is_reaped() {
         for told in [true, false] {
-            let mut child =
-                Command::new("/bin/sh").args(["-c", "exit 7"]).spawn().expect("a shell");
-            let exit = if told { Exit::of(&child) } else { Exit::Looked };
-            exit.happened(&mut child).await;
-            assert!(exit.has_happened(&mut child));
-            assert_eq!(child.wait().expect("ours").code(), Some(7));
+            // Signals without a name are ends as well.
+            for (script, code, signal) in
+                [("exit 7", Some(7), None), ("kill -40 $$", None, Some(40))]
+            {
+                let shell = Command::new("/bin/sh").args(["-c", script]).spawn();
+                let child = Pid::from_child(&shell.expect("a shell"));
+                let exit = if told { Exit::of(child) } else { Exit::Looked };
+                exit.happened(child).await;
+                assert!(has_exited(child));
+                let status = reap(child).expect("ours");
+                assert_eq!((status.exit_status(), status.terminating_signal()), (code, signal));
+            }
         }
     }
 }

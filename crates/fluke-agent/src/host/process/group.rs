@@ -1,22 +1,23 @@
 //! A command and all that it started: watched, signalled, killed and reaped as one.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fluke_model::verdict::Output;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
+use nix::unistd::Pid as GroupId;
+use rustix::process::{Pid, WaitStatus};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use super::exit::Exit;
-use super::{Command, End, Leftovers, prepare, readable};
+use super::exit::{self, Exit};
+use super::spawn::spawn;
+use super::{Command, End, Leftovers, readable};
 use crate::host::environment::Environment;
 use crate::host::output::Tail;
 
@@ -31,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Group {
     /// None once reaped.
     leader: Option<Leader>,
-    id: Pid,
+    id: GroupId,
     /// None once at its end.
     pipe: Option<AsyncFd<OwnedFd>>,
     tail: Tail,
@@ -39,7 +40,7 @@ pub(super) struct Group {
 }
 
 struct Leader {
-    child: Child,
+    child: Pid,
     exit: Exit,
 }
 
@@ -51,21 +52,20 @@ impl Group {
         let reader = OwnedFd::from(reader);
         rustix::io::ioctl_fionbio(&reader, true)?;
         let pipe = readable(reader)?;
-        let child = prepare(command, writer)?.spawn()?;
-        let id = Pid::from_raw(child.id() as i32);
-        let exit = Exit::of(&child);
-        let leader = Some(Leader { child, exit });
+        let child = spawn(command, writer.into())?;
+        let id = GroupId::from_raw(child.as_raw_pid());
+        let leader = Some(Leader { child, exit: Exit::of(child) });
         let deputy = command.deputy.clone();
         Ok(Self { leader, id, pipe: Some(pipe), tail: Tail::default(), deputy })
     }
 
     /// Collects output until the leader has exited. Cancel-safe: what was read is kept.
     pub(super) async fn exited(&mut self) {
-        let Some(leader) = &mut self.leader else { return };
+        let Some(leader) = &self.leader else { return };
         loop {
             tokio::select! {
                 biased;
-                () = leader.exit.happened(&mut leader.child) => return,
+                () = leader.exit.happened(leader.child) => return,
                 () = read_some(&mut self.pipe, &mut self.tail), if self.pipe.is_some() => {}
             }
         }
@@ -85,8 +85,8 @@ impl Group {
         status.map_or(End::Exited(-1), End::from)
     }
 
-    fn reap(&mut self) -> Option<ExitStatus> {
-        self.leader.take().and_then(|mut leader| leader.child.wait().ok())
+    fn reap(&mut self) -> Option<WaitStatus> {
+        self.leader.take().and_then(|leader| exit::reap(leader.child))
     }
 
     /// TERM to all, KILL to whoever is still there after `grace`.
@@ -113,8 +113,8 @@ impl Group {
     }
 
     /// Whether the leader waits to be reaped.
-    fn has_exited(&mut self) -> bool {
-        self.leader.as_mut().is_some_and(|leader| leader.exit.has_happened(&mut leader.child))
+    fn has_exited(&self) -> bool {
+        self.leader.as_ref().is_some_and(|leader| exit::has_exited(leader.child))
     }
 
     /// Signals every member.
@@ -183,30 +183,28 @@ pub(super) struct Deputy {
 
 impl Deputy {
     /// Does not wait for it to be done: that may take as long as somebody's directory service.
-    fn signal(&self, group: Pid, signal: Signal) {
+    fn signal(&self, group: GroupId, signal: Signal) {
         let Some((program, args)) = self.prefix.split_first() else { return };
-        let mut kill = std::process::Command::new(program);
-        kill.args(args).args(["kill", "-s"]).arg(&signal.as_str()["SIG".len()..]);
-        kill.arg("--").arg(format!("-{group}"));
-        kill.env_clear().envs(self.environment.pairs().iter().map(|(name, value)| (name, value)));
-        kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if let Ok(child) = kill.spawn() {
+        let (name, group) = (&signal.as_str()["SIG".len()..], format!("-{group}"));
+        let kill = Command::new(program, "/", &self.environment).args(args);
+        let kill = kill.args(["kill", "-s", name, "--", &group]);
+        let nowhere = File::options().write(true).open("/dev/null");
+        if let Ok(child) = nowhere.and_then(|nowhere| spawn(&kill, nowhere.into())) {
             reap_aside(child);
         }
     }
 }
 
 /// Children that were killed and are still to be reaped.
-static UNREAPED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+static UNREAPED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// Waits for a child on a thread, because the runtime may be going down as well; the thread ends
 /// as soon as the kernel has let go of the process. Where the host has no room for a thread, the
 /// next command that is started reaps it.
-fn reap_aside(child: Child) {
-    let pid = Pid::from_raw(child.id() as i32);
+fn reap_aside(child: Pid) {
     UNREAPED.lock().unwrap_or_else(PoisonError::into_inner).push(child);
     let wait = move || {
-        let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        exit::await_exit(child);
         reap_left();
     };
     let _ = std::thread::Builder::new().name("reaper".into()).spawn(wait);
@@ -215,5 +213,7 @@ fn reap_aside(child: Child) {
 /// Reaps those of the killed that have gone; a zombie takes the place of a process.
 fn reap_left() {
     let mut left = UNREAPED.lock().unwrap_or_else(PoisonError::into_inner);
-    left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    for child in left.extract_if(.., |child| exit::has_exited(*child)) {
+        exit::reap(child);
+    }
 }

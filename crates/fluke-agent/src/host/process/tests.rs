@@ -8,7 +8,12 @@ fn bash(script: &str) -> Command {
     Command::new("/bin/bash", "/", &environment).args(["-c", script])
 }
 
-fn limits() -> Limits {
+pub(super) async fn nobody() -> Arc<Identity> {
+    let nobody = crate::host::users::look_up("nobody").await;
+    Arc::new(nobody.expect("every system has nobody"))
+}
+
+pub(super) fn limits() -> Limits {
     Limits { timeout: LONG, grace: Duration::from_secs(5), leftovers: Leftovers::Kill }
 }
 
@@ -80,17 +85,7 @@ async fn nothing_can_be_read_from_standard_input() {
 #[tokio::test]
 async fn a_signal_is_told_from_an_exit() {
     assert_eq!(run_it("kill -USR1 $$").await.end, End::Signalled(10));
-}
-
-#[tokio::test]
-async fn only_the_given_environment_is_passed_on() {
-    let environment = Environment::from_pairs([("A", "0"), ("B", "0"), ("C", "0")]);
-    let command = Command::new("/usr/bin/env", "/tmp", &environment)
-        .envs([("A", "1"), ("A", "2")])
-        .without(&["B"]);
-    let (_switch, stop) = Stop::new();
-    let finished = run(command, limits(), stop).await.expect("env runs");
-    assert_eq!(finished.output.text(), "A=2\nC=0\nPWD=/tmp\n");
+    assert_eq!(run_it("kill -40 $$").await.end, End::Signalled(40), "one without a name");
 }
 
 #[tokio::test]
@@ -231,7 +226,7 @@ async fn another_user_brings_his_own_groups_and_nothing_of_ours() {
     if !nix::unistd::Uid::effective().is_root() {
         return;
     }
-    let nobody = crate::host::users::look_up("nobody").await.expect("every system has nobody");
+    let nobody = nobody().await;
     let (_switch, stop) = Stop::new();
     let command = bash("id -un; id -G; cat /etc/shadow").identity(nobody.clone());
     let finished = run(command, limits(), stop).await.expect("runs");
