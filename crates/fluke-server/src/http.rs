@@ -67,7 +67,8 @@ use problem::Problem;
 use room::Room;
 use serve::Connection;
 use session::Ended;
-use stream::hub::{Hub, World};
+use stream::hub::Hub;
+use stream::world::World;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
