@@ -14,6 +14,7 @@ mod metrics;
 mod openapi;
 mod origin;
 mod outgoing;
+mod overview;
 mod problem;
 mod query;
 mod room;
@@ -63,11 +64,13 @@ use crowd::{Crowd, Held, Holding};
 use metrics::Answers;
 use openapi::calls;
 use outgoing::UnderWay;
+use overview::Overviews;
 use problem::Problem;
 use room::Room;
 use serve::Connection;
 use session::Ended;
-use stream::hub::{Hub, World};
+use stream::hub::Hub;
+use stream::world::World;
 
 pub use serve::{serve_http, serve_socket};
 pub use socket::{LocalSocket, SocketError};
@@ -76,8 +79,6 @@ pub use socket::{LocalSocket, SocketError};
 const MAX_REQUESTS: usize = 512;
 /// The same of the local socket, of requests and of streams.
 const MAX_LOCAL: usize = 128;
-/// Answers made at the same time that take a look at the whole fleet.
-const MAX_OVERVIEWS: usize = 4;
 /// Pushes that are read at the same time: anybody may send a body, and a large one.
 const MAX_WEBHOOKS: usize = 32;
 /// Forms of people who sign in that are read at the same time.
@@ -169,7 +170,7 @@ struct Shared {
     parts: Parts,
     network: Room,
     local: Room,
-    overviews: Arc<Semaphore>,
+    overviews: Overviews,
     webhooks: Semaphore,
     forms: Semaphore,
     waiting: Semaphore,
@@ -203,7 +204,7 @@ impl App {
             parts,
             network: Room::new(MAX_REQUESTS, MAX_STREAMS),
             local: Room::new(MAX_LOCAL, MAX_LOCAL),
-            overviews: Arc::new(Semaphore::new(MAX_OVERVIEWS)),
+            overviews: Overviews::default(),
             webhooks: Semaphore::new(MAX_WEBHOOKS),
             forms: Semaphore::new(MAX_FORMS),
             waiting: Semaphore::new(MAX_WAITING),

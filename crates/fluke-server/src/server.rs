@@ -10,6 +10,7 @@ use std::time::Duration;
 use fluke_model::policy::Policy;
 use fluke_model::secret::Secret;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -71,6 +72,9 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// How often each side of a stream says that it is here.
     pub heartbeat: Duration,
+    /// Where people and programs are served: on other threads than agents, neither crowd stands in
+    /// the other's way.
+    pub http_runtime: Handle,
 }
 
 /// Where history is kept.
@@ -205,7 +209,8 @@ impl Server {
             open,
         };
         let pushes = handle.clone();
-        let app = App::new(Parts {
+        let http_runtime = settings.http_runtime;
+        let parts = Parts {
             registry: registry.clone(),
             reconciles,
             desired: desk.desired(),
@@ -223,9 +228,14 @@ impl Server {
             polls: handle.polls.clone(),
             place: doors.place(settings.socket, settings.http_names),
             patience: Patience::USUAL,
-        });
+        };
+        let app = {
+            // What it begins goes on there.
+            let _there = http_runtime.enter();
+            App::new(parts)
+        };
         let ([grpc, http], certificates) = (doors.addresses, doors.certificates.clone());
-        let listeners = doors.serve(fleet, app, &stopped);
+        let listeners = doors.serve(fleet, app, &http_runtime, &stopped);
         let mut loops = vec![
             tokio::spawn(source.run()),
             tokio::spawn(tell_of_source(handle.clone(), changes.clone())),
@@ -321,14 +331,20 @@ impl Doors {
         Place { tls, names, socket, page_url }
     }
 
-    fn serve(self, fleet: Fleet, app: App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    fn serve(
+        self,
+        fleet: Fleet,
+        app: App,
+        http_runtime: &Handle,
+        stopped: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
         let agents = serve_agents(Arc::new(fleet), self.grpc, stop(stopped));
         let mut listeners = vec![
             tokio::spawn(agents),
-            tokio::spawn(serve_http(app.clone(), self.http, stop(stopped))),
+            http_runtime.spawn(serve_http(app.clone(), self.http, stop(stopped))),
         ];
         if let Some(socket) = self.socket {
-            listeners.push(tokio::spawn(serve_socket(app, socket, stop(stopped))));
+            listeners.push(http_runtime.spawn(serve_socket(app, socket, stop(stopped))));
         }
         listeners
     }

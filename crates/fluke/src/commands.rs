@@ -108,7 +108,12 @@ fn in_one_thread<T>(command: impl Future<Output = Result<T, Failure>>) -> Result
 
 /// All cores, for a server.
 fn in_threads(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    started(Builder::new_multi_thread())?.block_on(command)
+    threads()?.block_on(command)
+}
+
+/// A thread for every core.
+fn threads() -> Result<Runtime, Failure> {
+    started(Builder::new_multi_thread())
 }
 
 /// A runtime whose threads for blocking work stay, from the first one on: where a host has run out

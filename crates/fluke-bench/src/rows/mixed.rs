@@ -15,14 +15,17 @@ pub(super) const ROW: Row = Row {
     what: "10,000 TLS agents, 1,000 API readers, commits, a storm of webhooks",
     reach: "nothing is promised; latencies are recorded",
     how: "A server as a process with 10,000 agents of a swarm over TLS, twenty steps each; 700 live \
-          streams and 300 readers that ask for a page of agents every second, over TLS. p50, p90, \
-          p99 and max: how long half, nine of ten, 99 of 100 and all of them took at most. \
+          streams, compressed as browsers ask for, and 300 readers that ask for a page of agents \
+          every second, over TLS. p50, p90, p99 and max: how long half, nine of ten, 99 of 100 and \
+          all of them took at most. \
           commit_all: from the announcement of a commit that changes every step to each agent's \
           answer; commit_one: the same of a commit for one agent. Beside both: the same before the \
           readers came. webhook: 20 commits right after each other, each announced ten times at \
           once; storm: from the first of them until the agent concerned has the last. Beside: one \
           webhook at a time, of what is known, before the readers came. call: a reader's calls, \
-          while all this happens; beside it, while nothing does. return: the server is restarted; \
+          while all this happens; beside it, while nothing does. told: from the announcement of one \
+          more commit for every agent until all streams have told of it; told_bytes: what each \
+          stream told then. streams_lost: those that the server ended. return: the server is restarted; \
           from its start until so many are back. Beside the last one: as many bare streams over TLS \
           to a process that was just started. Quick mode: a tenth of agents and readers.",
     turn: Turn::Always,
@@ -46,15 +49,17 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let mut crowd = Crowd::start(bench, agents, "60s")?;
     let calm = Commits::made(bench, &mut crowd)?;
     let webhooks = Spread::of(&webhooks(&crowd)?);
-    let coming = Readers::come(&crowd.stage, 700 / tenth as usize, 300 / tenth as usize);
-    let readers = crowd.runtime.block_on(coming)?;
+    let (streams, polls) = (700 / tenth as usize, 300 / tenth as usize);
+    let readers = Readers::come(&crowd.stage, streams, polls)?;
     crowd.rests(PEACE);
     let calls = Spread::of(&readers.calls());
     let busy = Commits::made(bench, &mut crowd)?;
     let (storm, settled) = storm(&mut crowd)?;
     let busy_calls = Spread::of(&readers.calls());
-    let (_, refused) = readers.sums();
+    let refused = readers.refused();
     let memory = resident(crowd.pid()?)?;
+    let (told, told_bytes) = told(&mut crowd, &readers)?;
+    let lost = readers.lost();
     drop(readers);
     let returned = Spread::of(&crowd.returns()?);
     let before = "before the readers came";
@@ -65,6 +70,9 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     all.extend(busy_calls.figures("call", Some(("while nothing changes", &calls))));
     all.push(Figure::new("calls_refused", Unit::Count, &[refused as f64]));
     all.push(Figure::new("memory", Unit::Bytes, &[memory]));
+    all.push(Figure::new("told", Unit::Seconds, &[told]));
+    all.push(Figure::new("told_bytes", Unit::Bytes, &[told_bytes / streams as f64]));
+    all.push(Figure::new("streams_lost", Unit::Count, &[lost as f64]));
     all.extend(returned.figures("return", None));
     if let Some(Some(last)) = all.pop() {
         all.push(Some(last.beside("bare streams over TLS", &[joined])));
@@ -97,6 +105,15 @@ impl Commits {
         }
         Ok(Self { all, one: Spread::of(&one) })
     }
+}
+
+/// A commit for every agent: the seconds until all streams have told of it, and their bytes.
+fn told(crowd: &mut Crowd, readers: &Readers) -> Result<(f64, f64), Trouble> {
+    readers.are_told(Instant::now());
+    let (began, before) = (Instant::now(), readers.bytes());
+    crowd.commits_for_all()?;
+    let told = readers.are_told(began);
+    Ok((told, (readers.bytes() - before) as f64))
 }
 
 /// Announces what is known already, one after the other; the seconds of each.

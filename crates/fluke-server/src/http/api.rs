@@ -22,6 +22,7 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use super::auth::Caller;
+use super::overview::{Asked, Overview, Overviews};
 use super::problem::Problem;
 use super::query::TaskFilter;
 use super::{App, json, query};
@@ -36,25 +37,10 @@ const MAX_BODY: usize = 256 << 10;
 /// For a body to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-/// Makes an answer that takes a look at the whole fleet: beside a few others at most, and not on
-/// the threads on which agents are answered.
-pub(super) async fn apart(
-    app: App,
-    make: impl FnOnce(&App) -> Result<Response, Problem> + Send + 'static,
-) -> Result<Response, Problem> {
-    let place = app.0.overviews.clone().acquire_owned().await;
-    let made = tokio::task::spawn_blocking(move || {
-        // Kept until it is done, though nobody may wait for it any more.
-        let _place = place;
-        make(&app)
-    });
-    // What fails there has failed here.
-    made.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-}
-
-pub(super) async fn agents(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
-    let filter = query::agents(&uri)?;
-    apart(app, move |app| Ok(json(StatusCode::OK, &app.registry.list(&filter)))).await
+pub(super) async fn agents(State(app): State<App>, asked: Asked) -> Result<Response, Problem> {
+    let filter = query::agents(&asked.uri)?;
+    let list = move |app: &App| Overview::json(&app.registry.list(&filter));
+    Overviews::answer(app, asked, Box::new(list)).await
 }
 
 pub(super) async fn agent(
@@ -81,10 +67,11 @@ pub(super) fn unknown_agent(app: &App, name: &str) -> Problem {
     Problem::unknown("agent", name, names.iter().map(|name| name.as_str()))
 }
 
-pub(super) async fn tasks(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
-    let filter = query::tasks(&uri)?;
-    let desired = in_force(&app)?;
-    apart(app, move |app| Ok(json(StatusCode::OK, &list_tasks(app, &desired, &filter)))).await
+pub(super) async fn tasks(State(app): State<App>, asked: Asked) -> Result<Response, Problem> {
+    let filter = query::tasks(&asked.uri)?;
+    in_force(&app)?;
+    let list = move |app: &App| Overview::json(&list_tasks(app, &*in_force(app)?, &filter));
+    Overviews::answer(app, asked, Box::new(list)).await
 }
 
 fn list_tasks(app: &App, desired: &Desired, filter: &TaskFilter) -> Tasks {
@@ -114,18 +101,17 @@ fn list_tasks(app: &App, desired: &Desired, filter: &TaskFilter) -> Tasks {
 pub(super) async fn task(
     State(app): State<App>,
     Named(name): Named,
-    uri: Uri,
+    asked: Asked,
 ) -> Result<Response, Problem> {
-    query::nothing(&uri)?;
-    let desired = in_force(&app)?;
-    apart(app, move |app| match desired.model.tasks.get(name.as_str()) {
-        Some(task) => {
-            let view = view(app, task, app.registry.task_status(&task.name));
-            Ok(json(StatusCode::OK, &view))
-        }
-        None => Err(unknown_task(&desired, &name)),
-    })
-    .await
+    query::nothing(&asked.uri)?;
+    in_force(&app)?;
+    let look = move |app: &App| {
+        let desired = in_force(app)?;
+        let task = desired.model.tasks.get(name.as_str());
+        let task = task.ok_or_else(|| unknown_task(&desired, &name))?;
+        Overview::json(&view(app, task, app.registry.task_status(&task.name)))
+    };
+    Overviews::answer(app, asked, Box::new(look)).await
 }
 
 fn unknown_task(desired: &Desired, name: &str) -> Problem {
@@ -181,9 +167,10 @@ fn why_nothing_is_in_force(source: &Source) -> String {
     }
 }
 
-pub(super) async fn drift(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
-    let filter = query::drift(&uri)?;
-    apart(app, move |app| Ok(json(StatusCode::OK, &app.registry.drift_list(&filter)))).await
+pub(super) async fn drift(State(app): State<App>, asked: Asked) -> Result<Response, Problem> {
+    let filter = query::drift(&asked.uri)?;
+    let list = move |app: &App| Overview::json(&app.registry.drift_list(&filter));
+    Overviews::answer(app, asked, Box::new(list)).await
 }
 
 pub(super) async fn events(State(app): State<App>, uri: Uri) -> Result<Json<Events>, Problem> {

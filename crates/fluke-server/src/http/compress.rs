@@ -7,13 +7,19 @@ use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
+/// The kind of what is compressed.
+pub const JSON: &str = "application/json";
+/// What is said of it.
+pub const CODING: [(HeaderName, &str); 2] =
+    [(header::CONTENT_ENCODING, "gzip"), (header::VARY, "accept-encoding")];
+
 /// Less is not worth the work.
-const WORTH_IT: u64 = 8 << 10;
+const WORTH_IT: usize = 8 << 10;
 /// More than this is left as it is.
-const MOST: u64 = 256 << 20;
+const MOST: usize = 256 << 20;
 /// What is larger is not done between other requests.
 const QUICK: usize = 256 << 10;
 
@@ -27,12 +33,19 @@ pub fn is_asked_for(headers: &HeaderMap) -> bool {
     })
 }
 
+/// The same, smaller, if it is large JSON.
+pub fn if_worth_it(kind: &str, body: &[u8]) -> Option<Bytes> {
+    let is_worth_it = kind == JSON && (WORTH_IT..=MOST).contains(&body.len());
+    is_worth_it.then(|| gzip(body).ok()).flatten()
+}
+
 /// The same answer, smaller if it is large JSON that is there as a whole.
 pub async fn compressed(response: Response) -> Response {
-    let size = response.body().size_hint().exact().unwrap_or_default();
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_json = kind.is_some_and(|kind| kind == "application/json");
-    if !is_json || response.status() != StatusCode::OK || !(WORTH_IT..=MOST).contains(&size) {
+    let size = response.body().size_hint().exact().unwrap_or_default() as usize;
+    let headers = response.headers();
+    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == JSON);
+    let is_plain = is_json && !headers.contains_key(header::CONTENT_ENCODING);
+    if !is_plain || response.status() != StatusCode::OK || !(WORTH_IT..=MOST).contains(&size) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -50,8 +63,7 @@ pub async fn compressed(response: Response) -> Response {
     let Some(squeezed) = squeezed else { return Response::from_parts(parts, plain.into()) };
     let headers = &mut parts.headers;
     headers.remove(header::CONTENT_LENGTH);
-    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    headers.extend(CODING.map(|(name, value)| (name, HeaderValue::from_static(value))));
     Response::from_parts(parts, squeezed.into())
 }
 

@@ -9,15 +9,15 @@ mod process;
 use std::time::SystemTime;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use fluke_model::api::{ReplicaCounts, ServiceView};
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
-use http::{StatusCode, header};
+use http::StatusCode;
 
 use super::App;
-use super::api::apart;
+use super::overview::{Asked, Overview, Overviews};
 use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
 use crate::services::listing::{self, Looking};
@@ -55,10 +55,11 @@ impl Answers {
     }
 }
 
-pub(super) async fn serve(State(app): State<App>) -> Result<Response, Problem> {
-    let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    let page = |app: &App| collect(app, Timestamp::from(SystemTime::now()));
-    apart(app, move |app| Ok(([kind], page(app)).into_response())).await
+pub(super) async fn serve(State(app): State<App>, asked: Asked) -> Result<Response, Problem> {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    let page =
+        move |app: &App| Ok(Overview::text(kind, collect(app, Timestamp::from(SystemTime::now()))));
+    Overviews::answer(app, asked, Box::new(page)).await
 }
 
 pub(super) fn collect(app: &App, now: Timestamp) -> String {

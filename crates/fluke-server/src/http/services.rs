@@ -7,18 +7,18 @@ use fluke_model::id::ServiceName;
 use fluke_model::label::Selector;
 use fluke_model::service::Phase;
 use fluke_model::status::Status;
-use http::{StatusCode, Uri};
 
-use super::api::{Named, apart, in_force};
+use super::api::{Named, in_force};
+use super::overview::{Asked, Overview, Overviews};
 use super::problem::Problem;
-use super::{App, json, query};
+use super::{App, query};
 use crate::registry::page;
 use crate::services::listing::{self, Idle, Looking};
 
-pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, Problem> {
-    let filter = query::services(&uri)?;
+pub(super) async fn list(State(app): State<App>, asked: Asked) -> Result<Response, Problem> {
+    let filter = query::services(&asked.uri)?;
     in_force(&app)?;
-    apart(app, move |app| {
+    let list = move |app: &App| {
         let (book, idle) = (app.desk.book(), |it: &Selector| app.registry.idle(it));
         let is_wanted = |name: &ServiceName| {
             filter.after.as_ref().is_none_or(|after| name > after)
@@ -33,32 +33,32 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Response, P
         if !filter.well {
             services.iter_mut().for_each(|service| service.deployments.retain(is_of_note));
         }
-        Ok(json(StatusCode::OK, &Services { services, next }))
-    })
-    .await
+        Overview::json(&Services { services, next })
+    };
+    Overviews::answer(app, asked, Box::new(list)).await
 }
 
 pub(super) async fn one(
     State(app): State<App>,
     Named(name): Named,
-    uri: Uri,
+    asked: Asked,
 ) -> Result<Response, Problem> {
-    query::nothing(&uri)?;
+    query::nothing(&asked.uri)?;
     in_force(&app)?;
-    apart(app, move |app| {
+    let look = move |app: &App| {
         let book = app.desk.book();
         match listing::service(&book, &name, looking(app, &|it| app.registry.idle(it))) {
             Some(service) => {
                 drop(book);
-                Ok(json(StatusCode::OK, &service))
+                Overview::json(&service)
             }
             None => {
                 let names = book.services().keys().map(|name| name.as_str());
                 Err(Problem::unknown("service", &name, names))
             }
         }
-    })
-    .await
+    };
+    Overviews::answer(app, asked, Box::new(look)).await
 }
 
 /// Whether there is something to say of a container that is to stay.

@@ -5,14 +5,16 @@
 //! missed and the stream ends; fetch everything anew and connect again. `ping` says that the stream
 //! lives, where nothing else does.
 //!
-//! Messages are made in one place ([`hub`]) and shared. A listener that does not read holds up
-//! nobody: it falls behind, learns that it did, and is gone.
+//! Messages are made, and compressed, in one place ([`hub`]) and shared. A listener that does not
+//! read holds up nobody: it falls behind, learns that it did, and is gone.
 
+pub(super) mod frame;
 pub(super) mod hub;
 mod message;
 pub(super) mod missed;
 mod pace;
 pub(super) mod ring;
+pub(super) mod world;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -32,10 +34,11 @@ use super::auth::Pass;
 use super::crowd::{Held, Holding};
 use super::problem::Problem;
 use super::serve::Connection;
-use super::{App, query};
+use super::{App, compress, query};
 use crate::events::{EventQuery, StoreError};
+use frame::{Coding, Frame};
 use hub::{Joined, Listening, MOST_MISSED, Place};
-use message::{PING, lagged, opening};
+use message::{lagged, opening, ping};
 use missed::{Missed, Piece};
 use ring::At;
 
@@ -66,7 +69,8 @@ pub(super) async fn serve(
         let _ = tokio::time::timeout(HUB_PATIENCE, newest).await;
     }
     // Joins before it looks back, so that nothing falls in between.
-    let (listening, joined) = app.0.hub.join(resume);
+    let takes_gzip = compress::is_asked_for(&headers);
+    let (listening, joined) = app.0.hub.join(resume, takes_gzip);
     let (first, missed) = match (joined, resume) {
         (Joined::TooLate, _) => (None, None),
         (Joined::At(place), None) => (Some(opening(place.last)), None),
@@ -79,14 +83,18 @@ pub(super) async fn serve(
     let ended = first.is_none();
     let ready = VecDeque::from([first.unwrap_or_else(|| lagged(listening.last()))]);
     let closing = connection.closing;
-    let listener = Listener { app, pass, listening, closing, ready, missed, ended, _seat: seat };
+    let coding = if takes_gzip { Coding::Gzip(None) } else { Coding::Plain };
+    let listener =
+        Listener { app, pass, listening, coding, closing, ready, missed, ended, _seat: seat };
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::VARY.as_str(), "accept-encoding"),
         // Proxies in between must not collect messages before they pass them on.
         ("x-accel-buffering", "no"),
     ];
-    let body = Body::from_stream(listener.messages());
-    Ok((headers, Extension(Seated), body).into_response())
+    let encoding = takes_gzip.then_some([(header::CONTENT_ENCODING, "gzip")]);
+    let body = Body::from_stream(listener.bytes());
+    Ok((headers, encoding, Extension(Seated), body).into_response())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Problem> {
@@ -122,9 +130,10 @@ struct Listener {
     app: App,
     pass: Pass,
     listening: Listening,
+    coding: Coding,
     closing: watch::Receiver<bool>,
     /// To be sent before anything new.
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Frame>,
     /// To be told after that, and before anything new.
     missed: Option<Missed>,
     ended: bool,
@@ -132,32 +141,36 @@ struct Listener {
 }
 
 impl Listener {
-    fn messages(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        unfold(self, |mut listener| async move {
-            let bytes = listener.next().await?;
+    fn bytes(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        unfold(Some(self), |listener| async move {
+            let mut listener = listener?;
+            let frame = listener.next().await;
             // Whoever was signed out meanwhile is told nothing more.
-            listener.pass.holds(&listener.app).then_some((Ok(bytes), listener))
+            match frame.filter(|_| listener.pass.holds(&listener.app)) {
+                Some(frame) => Some((Ok(listener.coding.next(&frame)), Some(listener))),
+                None => listener.coding.end().map(|bytes| (Ok(bytes), None)),
+            }
         })
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Some(bytes) = self.ready.pop_front() {
-                return Some(bytes);
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
             }
             if self.ended {
                 return None;
             }
             if let Some(missed) = &mut self.missed {
                 match missed.next(&self.app.0.hub, &self.app.0.world) {
-                    Piece::Made(bytes) => return Some(bytes),
+                    Piece::Made(frame) => return Some(frame),
                     Piece::End => self.missed = None,
                     Piece::Lost => self.falls_behind(),
                 }
                 continue;
             }
             match self.listening.take() {
-                At::Frame(bytes) => return Some(bytes),
+                At::Frame(frame) => return Some(frame),
                 At::Gone => {
                     self.falls_behind();
                     continue;
@@ -173,7 +186,7 @@ impl Listener {
                 }
                 _ = self.closing.wait_for(|closing| *closing) => return None,
                 // Whoever is asked for nothing in between is taken for somebody who does not read.
-                () = tokio::time::sleep(self.app.patience.stall / 2) => return Some(PING),
+                () = tokio::time::sleep(self.app.patience.stall / 2) => return Some(ping()),
             }
         }
     }

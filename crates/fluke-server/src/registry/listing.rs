@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
+use std::vec::IntoIter;
 
 use fluke_model::api::{self, DriftMark, SeenDrift};
 use fluke_model::id::{AgentName, ServiceName, TaskName};
@@ -13,6 +14,9 @@ use fluke_model::status::Status;
 
 use super::{Registry, Seat};
 use crate::reconcile::{Approval, Census, Machine};
+
+/// How many seats are looked up at once.
+const TOGETHER: usize = 128;
 
 /// Which agents are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,7 +89,7 @@ impl Registry {
     pub fn list(&self, filter: &AgentFilter) -> api::Agents {
         let after = filter.after.as_ref().map(|after| after.as_str());
         let seats = self.seats_from(after.map_or(Bound::Unbounded, Bound::Excluded));
-        let views = seats.iter().filter_map(|seat| {
+        let views = seats.filter_map(|seat| {
             let inner = seat.lock();
             filter.matches(&inner.machine).then(|| inner.machine.view())
         });
@@ -95,7 +99,7 @@ impl Registry {
 
     /// Those that are connected, that a selector matches, and that run no containers.
     pub fn idle(&self, selector: &Selector) -> Vec<AgentName> {
-        let is_idle = |seat: &Arc<Seat>| {
+        let is_idle = |seat: Arc<Seat>| {
             let inner = seat.lock();
             let hello = inner.machine.hello();
             let runs =
@@ -103,12 +107,12 @@ impl Registry {
             let is_it = inner.holder.is_some() && !runs && selector.matches(&hello.labels);
             is_it.then(|| hello.name.clone())
         };
-        self.seats_from(Bound::Unbounded).iter().filter_map(is_idle).collect()
+        self.seats_from(Bound::Unbounded).filter_map(is_idle).collect()
     }
 
     /// Everybody, counted in one pass.
     pub fn census(&self) -> Census {
-        self.seats_from(Bound::Unbounded).iter().fold(Census::default(), |mut census, seat| {
+        self.seats_from(Bound::Unbounded).fold(Census::default(), |mut census, seat| {
             seat.lock().machine.count_in(&mut census);
             census
         })
@@ -132,12 +136,14 @@ impl Registry {
     /// What of it is asked for.
     pub fn drift_list(&self, filter: &DriftFilter) -> api::DriftList {
         let after = filter.after.as_ref().map(|mark| mark.agent.as_str());
-        let seats = match &filter.agent {
-            Some(agent) if after.is_some_and(|after| after > agent.as_str()) => Vec::new(),
-            Some(agent) => self.find(agent.as_str()).into_iter().collect(),
-            None => self.seats_from(after.map_or(Bound::Unbounded, Bound::Included)),
+        let seats: Box<dyn Iterator<Item = Arc<Seat>>> = match &filter.agent {
+            Some(agent) if after.is_some_and(|after| after > agent.as_str()) => {
+                Box::new(std::iter::empty())
+            }
+            Some(agent) => Box::new(self.find(agent.as_str()).into_iter()),
+            None => Box::new(self.seats_from(after.map_or(Bound::Unbounded, Bound::Included))),
         };
-        let entries = seats.iter().flat_map(|seat| {
+        let entries = seats.flat_map(|seat| {
             let inner = seat.lock();
             let here =
                 filter.after.as_ref().filter(|mark| mark.agent == inner.machine.name().as_str());
@@ -166,21 +172,21 @@ impl Registry {
 
     /// How a task stands on every known agent that it applies to.
     pub fn task_status(&self, task: &TaskName) -> Vec<api::TaskAgent> {
-        let of = |seat: &Arc<Seat>| {
+        let of = |seat: Arc<Seat>| {
             let inner = seat.lock();
             let status = inner.machine.task_status(task)?;
             Some(api::TaskAgent { name: inner.machine.name().clone(), status })
         };
-        self.seats_from(Bound::Unbounded).iter().filter_map(of).collect()
+        self.seats_from(Bound::Unbounded).filter_map(of).collect()
     }
 
     /// Every known agent that should run something of a service, and runs containers at all.
     pub fn hosts_of(&self, service: &ServiceName) -> Vec<AgentName> {
-        let of = |seat: &Arc<Seat>| {
+        let of = |seat: Arc<Seat>| {
             let inner = seat.lock();
             inner.machine.keeps_service(service).then(|| inner.machine.name().clone())
         };
-        self.seats_from(Bound::Unbounded).iter().filter_map(of).collect()
+        self.seats_from(Bound::Unbounded).filter_map(of).collect()
     }
 
     /// Whether an agent should run something of a service.
@@ -207,9 +213,46 @@ impl Registry {
         tasks
     }
 
-    fn seats_from(&self, start: Bound<&str>) -> Vec<Arc<Seat>> {
-        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
-        let seats = agents.seats.range::<str, _>((start, Bound::Unbounded));
-        seats.map(|(_, seat)| seat.clone()).collect()
+    /// Every seat from there on, by name.
+    fn seats_from(&self, start: Bound<&str>) -> Seats<'_> {
+        let start = start.map(str::to_string);
+        Seats { registry: self, start, batch: Vec::new().into_iter(), is_last: false }
+    }
+}
+
+/// Seats by name, looked up a few at a time: a page is often all that is wanted, and nobody who
+/// comes to the door waits until all of them were gone through.
+struct Seats<'a> {
+    registry: &'a Registry,
+    /// Where the next ones begin.
+    start: Bound<String>,
+    batch: IntoIter<Arc<Seat>>,
+    /// Whether there are no more behind these.
+    is_last: bool,
+}
+
+impl Seats<'_> {
+    fn look_up(&mut self) {
+        let agents = self.registry.agents.read().unwrap_or_else(PoisonError::into_inner);
+        let start = self.start.as_ref().map(String::as_str);
+        let behind = agents.seats.range::<str, _>((start, Bound::Unbounded)).take(TOGETHER);
+        let (names, seats): (Vec<&AgentName>, Vec<Arc<Seat>>) =
+            behind.map(|(name, seat)| (name, seat.clone())).unzip();
+        self.is_last = seats.len() < TOGETHER;
+        if let Some(last) = names.last() {
+            self.start = Bound::Excluded(last.to_string());
+        }
+        self.batch = seats.into_iter();
+    }
+}
+
+impl Iterator for Seats<'_> {
+    type Item = Arc<Seat>;
+
+    fn next(&mut self) -> Option<Arc<Seat>> {
+        if self.batch.len() == 0 && !self.is_last {
+            self.look_up();
+        }
+        self.batch.next()
     }
 }

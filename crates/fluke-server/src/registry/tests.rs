@@ -160,3 +160,29 @@ fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     claim(MOST, later).expect("those that went away are forgotten");
     assert_eq!(registry.names().len(), 1);
 }
+
+#[test]
+fn pages_of_any_size_come_to_the_same_as_all_at_once() {
+    let registry = Registry::default();
+    for number in 0..300 {
+        let hello =
+            Hello { name: AgentName::new(format!("a{number:03}")).expect("name"), ..hello(1) };
+        let now = Clock::default().read();
+        registry.claim(&hello, SessionId(1), None, |_| true, POLL, now).expect("a free name");
+    }
+    let all: Vec<AgentName> = registry.agents().into_iter().map(|agent| agent.name).collect();
+    assert_eq!(all, registry.names());
+    for limit in [1, 99, 128, 129, 300, 1000] {
+        let mut filter = AgentFilter { limit: Some(limit), ..AgentFilter::default() };
+        let mut listed = Vec::new();
+        loop {
+            let page = registry.list(&filter);
+            listed.extend(page.agents.into_iter().map(|agent| agent.name));
+            filter.after = page.next;
+            if filter.after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, all, "{limit} at a time");
+    }
+}

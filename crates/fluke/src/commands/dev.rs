@@ -19,6 +19,7 @@ use fluke_server::server::{HEARTBEAT, History, Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use fluke_wire::client::{ClientTls, Target};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::agent::parallel_checks;
@@ -90,6 +91,7 @@ fn settings(place: &Place, socket: &Path, token: &Secret) -> Settings {
         history: History::Memory { max_events_per_agent: 1000 },
         tls: TlsSettings::Off,
         heartbeat: HEARTBEAT,
+        http_runtime: Handle::current(),
     }
 }
 

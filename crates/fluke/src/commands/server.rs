@@ -8,9 +8,10 @@ use fluke_server::server::{Server, Settings, TlsSettings};
 use fluke_server::source::SourceConfig;
 use fluke_server::tls::TlsFiles;
 use fluke_server::trust::Grant;
+use tokio::runtime::Handle;
 
 use crate::cli::{Colour, Global, ServerArgs};
-use crate::commands::{Signal, Signals, in_threads, join_line};
+use crate::commands::{Signal, Signals, in_threads, join_line, threads};
 use crate::config;
 use crate::config::server::{AgentToken, SHORTEST_TOKEN, ServerConfig, ServerTls};
 use crate::config::variables::Variables;
@@ -89,9 +90,10 @@ pub fn load(path: &Path, variables: &Variables, colour: Colour) -> Result<Server
 }
 
 fn serve(config: ServerConfig, args: &ServerArgs) -> Result<(), Failure> {
+    let people = threads()?;
     in_threads(async {
         let told = config.clone();
-        let server = Server::start(settings(config)?)
+        let server = Server::start(settings(config, people.handle())?)
             .await
             .map_err(|error| Failure::new("the server could not be started").because(&error))?;
         tracing::info!(grpc = %server.grpc, http = %server.http, "the server is up");
@@ -139,7 +141,7 @@ fn read_again(args: &ServerArgs, name: &str) -> Result<ServerConfig, String> {
         .map_err(|problems| diagnostics::one_line(&problems))
 }
 
-fn settings(config: ServerConfig) -> Result<Settings, Failure> {
+fn settings(config: ServerConfig, people: &Handle) -> Result<Settings, Failure> {
     let grants = grants(&config).map_err(Failure::new)?;
     let git = config.git;
     let mirror = GitConfig {
@@ -171,6 +173,7 @@ fn settings(config: ServerConfig) -> Result<Settings, Failure> {
             }
         },
         heartbeat: config.heartbeat,
+        http_runtime: people.clone(),
     })
 }
 

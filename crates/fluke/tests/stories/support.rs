@@ -23,6 +23,7 @@ use fluke_server::server::{HEARTBEAT, History, Server, Settings, StartError, Tls
 use fluke_server::source::SourceConfig;
 use fluke_server::trust::Grant;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 pub use alerts::AlertReceiver;
 pub use fluke_bed::Repository;
@@ -136,6 +137,7 @@ impl Fleet {
             history: self.options.history.clone(),
             tls: TlsSettings::Off,
             heartbeat: self.options.heartbeat,
+            http_runtime: Handle::current(),
         }
     }
 

@@ -12,104 +12,47 @@
 //! told before it or together with it, and never with an older one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use fluke_model::api;
 use fluke_model::event::{Event, EventId};
-use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::policy::Policy;
-use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::message::{LARGE, Messages};
+use super::frame::Frame;
+use super::message::Messages;
 use super::pace::Pace;
 use super::ring::{At, Ring};
+use super::world::{Topic, World};
 use crate::changes::{Change, Changes};
 use crate::clock::until;
-use crate::events::{EventLog, EventQuery};
-use crate::reconciles::Reconciles;
-use crate::registry::Registry;
-use crate::services::desk;
-use crate::services::listing::{self, Looking};
+use crate::events::EventQuery;
 
 /// How much is kept for listeners that lie behind, in bytes.
 pub const BACKLOG: usize = 16 << 20;
-/// How many changes are made into one piece at most.
-const TOGETHER: usize = 64;
+/// A frame has so many bytes at most, and at least, of what can wait.
+const LARGE: usize = 512 << 10;
+const SMALL: usize = 16 << 10;
+/// How many frames a second what can wait goes out in, while there is more of it than may.
+const FRAMES: usize = 4;
+/// How many times smaller what is compressed is, about.
+const SQUEEZE: usize = 10;
+/// How many changes are heard before something is told, and how many events told together.
+const HEARD: usize = 1024;
+const EVENTS: usize = 64;
+/// What goes out in a second to all who listen together, for each core: a tenth of what it could do.
+const BYTES_OF_A_CORE: usize = 64 << 20;
+/// What it takes to tell somebody anything at all, in bytes that would take as long.
+const EFFORT: usize = 32 << 10;
 /// How many things it is known of when they changed.
 const MOST_MARKS: usize = 250_000;
 /// More events than this are not caught up with: a listener is better off afresh.
 pub const MOST_MISSED: usize = 1000;
 /// The mark of what has changed and was not told yet.
 const NOT_TOLD: EventId = EventId(u64::MAX);
-
-/// Something whose latest state is told.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Topic {
-    Agent(AgentName),
-    Service(ServiceName),
-    Source,
-    Reconcile(String),
-}
-
-/// Where states are looked up.
-#[derive(Clone)]
-pub struct World {
-    pub registry: Arc<Registry>,
-    pub reconciles: Arc<Reconciles>,
-    pub source: watch::Receiver<api::Source>,
-    pub services: desk::Desk,
-    pub default_policy: Policy,
-    pub events: Arc<EventLog>,
-}
-
-impl World {
-    /// Adds what the API says of it now.
-    pub fn render(&self, topic: &Topic, messages: &mut Messages) {
-        match topic {
-            Topic::Agent(name) => match self.registry.view(name.as_str()) {
-                Some(agent) => messages.add("agent", None, &agent),
-                None => messages.add("agent", None, &Gone { name, gone: true }),
-            },
-            Topic::Service(name) => {
-                let looking = Looking {
-                    default_policy: self.default_policy,
-                    now: Instant::now(),
-                    idle: &|selector| self.registry.idle(selector),
-                };
-                match listing::service(&self.services.book(), name.as_str(), looking) {
-                    Some(service) => messages.add("service", None, &service),
-                    None => messages.add("service", None, &Gone { name, gone: true }),
-                }
-            }
-            Topic::Source => messages.add("source", None, &*self.source.borrow()),
-            Topic::Reconcile(id) => {
-                if let Some(progress) = self.reconciles.told(id, LARGE) {
-                    messages.add_reconcile(progress);
-                }
-            }
-        }
-    }
-
-    fn topics(&self) -> BTreeSet<Topic> {
-        let agents = self.registry.names().into_iter().map(Topic::Agent);
-        let reconciles = self.reconciles.ids().into_iter().map(Topic::Reconcile);
-        let services: Vec<Topic> =
-            self.services.book().services().keys().cloned().map(Topic::Service).collect();
-        agents.chain(reconciles).chain(services).chain([Topic::Source]).collect()
-    }
-}
-
-/// An agent or a service that is no longer known.
-#[derive(Serialize)]
-struct Gone<'a, Name> {
-    name: &'a Name,
-    gone: bool,
-}
 
 /// Where the messages are, and who reads them.
 pub struct Hub {
@@ -139,9 +82,38 @@ struct State {
     since: EventId,
     /// The newest event that was told before each thing, or with it.
     marks: BTreeMap<Topic, EventId>,
-    listeners: usize,
+    audience: Audience,
     /// How many messages were rendered, for tests.
     rendered: u64,
+}
+
+/// How many listen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Audience {
+    plain: usize,
+    gzip: usize,
+}
+
+impl Audience {
+    fn is_empty(self) -> bool {
+        self.plain + self.gzip == 0
+    }
+
+    fn of(&mut self, takes_gzip: bool) -> &mut usize {
+        if takes_gzip { &mut self.gzip } else { &mut self.plain }
+    }
+
+    /// How large a frame should be that comes to so many bytes for all of them.
+    fn share(self, bytes: usize) -> usize {
+        let each = bytes / (self.plain + self.gzip / SQUEEZE).max(1);
+        each.clamp(SMALL, LARGE)
+    }
+
+    /// What a frame comes to for all of them, in bytes.
+    fn cost(self, frame: &Frame) -> usize {
+        let squeezed = if self.gzip == 0 { 0 } else { frame.squeezed().len() };
+        self.plain * (EFFORT + frame.plain().len()) + self.gzip * (EFFORT + squeezed)
+    }
 }
 
 /// What a listener that joins has to be told first.
@@ -163,19 +135,21 @@ impl Hub {
             last,
             since: last,
             marks: BTreeMap::new(),
-            listeners: 0,
+            audience: Audience::default(),
             rendered: 0,
         };
         let (moved, _) = watch::channel(Place { head: 0, last });
         let desk = Arc::new(Desk { state: Mutex::new(state), moved });
-        let work = Work { world, desk: desk.clone(), last, pace: Pace::default() };
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let rate = BYTES_OF_A_CORE * cores;
+        let work = Work { world, desk: desk.clone(), last, pace: Pace::new(rate as f64), rate };
         Self { desk, task: tokio::spawn(work.run(told)) }
     }
 
     /// Begins to listen; afresh, or `after` an event that was heard last.
-    pub fn join(&self, after: Option<EventId>) -> (Listening, Joined) {
+    pub fn join(&self, after: Option<EventId>, takes_gzip: bool) -> (Listening, Joined) {
         let mut state = self.desk.state();
-        state.listeners += 1;
+        *state.audience.of(takes_gzip) += 1;
         let place = state.place();
         let joined = match after {
             Some(after) if after < state.since || after > state.last => Joined::TooLate,
@@ -183,7 +157,7 @@ impl Hub {
         };
         drop(state);
         let moved = self.desk.moved.subscribe();
-        (Listening { desk: self.desk.clone(), next: place.head, moved }, joined)
+        (Listening { desk: self.desk.clone(), next: place.head, moved, takes_gzip }, joined)
     }
 
     /// At most so many of the things that have changed since `after`, in order, those up to
@@ -246,6 +220,7 @@ pub struct Listening {
     desk: Arc<Desk>,
     next: u64,
     moved: watch::Receiver<Place>,
+    takes_gzip: bool,
 }
 
 impl Listening {
@@ -273,8 +248,8 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut state = self.desk.state();
-        state.listeners -= 1;
-        if state.listeners == 0 {
+        *state.audience.of(self.takes_gzip) -= 1;
+        if state.audience.is_empty() {
             state.ring.clear();
         }
     }
@@ -285,7 +260,9 @@ struct Work {
     world: World,
     desk: Arc<Desk>,
     last: EventId,
-    pace: Pace<Topic>,
+    pace: Pace,
+    /// How many bytes may go out in a second.
+    rate: usize,
 }
 
 /// Changes that are told together.
@@ -312,7 +289,7 @@ impl Batch {
 impl Work {
     async fn run(mut self, mut changes: Receiver<Change>) {
         loop {
-            let rest = self.pace.next();
+            let rest = self.pace.next(Instant::now());
             // Both are safe to cancel.
             let change = tokio::select! {
                 change = changes.recv() => Some(change),
@@ -328,7 +305,8 @@ impl Work {
                     batch
                 }
             };
-            while batch.events.len() + batch.topics.len() < TOGETHER
+            while batch.events.len() < EVENTS
+                && batch.topics.len() < HEARD
                 && let Ok(change) = changes.try_recv()
             {
                 batch.add(change);
@@ -351,46 +329,46 @@ impl Work {
         }
     }
 
-    /// Tells it to whoever listens, and notes it for those who come back.
+    /// Tells whoever listens what it is time for, and notes the rest for them and for those who come
+    /// back.
     fn tell(&mut self, batch: Batch, now: Instant) {
-        let Batch { mut events, mut topics, broken } = batch;
+        let Batch { mut events, topics, broken } = batch;
         events.retain(|event| event.id > self.last);
         self.last = events.iter().map(|event| event.id).fold(self.last, EventId::max);
         if broken {
             self.last = self.world.events.last_id();
+            self.pace.clear();
+        } else {
+            topics.iter().for_each(|topic| self.pace.changed(topic.clone()));
         }
-        topics.extend(self.pace.rested(now));
         let mut rendered = None;
         loop {
             let mut state = self.desk.state();
-            if state.listeners > 0 && rendered.is_none() {
+            let audience = state.audience;
+            if !audience.is_empty() && rendered.is_none() {
                 // Not while others wait for the desk.
                 drop(state);
-                rendered = Some(self.render(&events, &topics, now));
+                rendered = Some(self.render(&events, audience, now));
                 continue;
             }
             state.last = self.last;
-            let (frame, kept) = match rendered {
-                Some(Rendered { messages, kept, count }) => {
-                    state.rendered += count;
-                    (messages.into_bytes(), kept)
-                }
-                None => {
-                    self.pace.clear();
-                    Default::default()
-                }
-            };
-            for topic in topics {
-                let mark = if kept.contains(&topic) { NOT_TOLD } else { self.last };
-                state.mark(topic, mark);
-            }
             if broken {
                 state.ring.break_off();
                 state.since = self.last;
             }
-            if !frame.is_empty() && state.listeners > 0 {
-                state.ring.push(frame);
-            }
+            let mark = if broken { self.last } else { NOT_TOLD };
+            topics.into_iter().for_each(|topic| state.mark(topic, mark));
+            let told = match rendered {
+                Some(Rendered { frame, told, count }) => {
+                    state.rendered += count;
+                    if !frame.plain().is_empty() && !audience.is_empty() {
+                        state.ring.push(frame);
+                    }
+                    told
+                }
+                None => self.pace.clear(),
+            };
+            told.into_iter().for_each(|topic| state.mark(topic, self.last));
             let place = state.place();
             drop(state);
             self.desk.moved.send_if_modified(|old| std::mem::replace(old, place) != place);
@@ -398,33 +376,32 @@ impl Work {
         }
     }
 
-    fn render(
-        &mut self,
-        events: &[Arc<Event>],
-        topics: &BTreeSet<Topic>,
-        now: Instant,
-    ) -> Rendered {
+    fn render(&mut self, events: &[Arc<Event>], audience: Audience, now: Instant) -> Rendered {
         let mut messages = Messages::default();
         events.iter().for_each(|event| messages.add_event(event));
-        let mut kept = BTreeSet::new();
-        for topic in topics {
-            if !self.pace.is_due(topic) {
-                kept.insert(topic.clone());
-                continue;
-            }
+        let mut told = Vec::new();
+        let large = audience.share(self.rate / FRAMES);
+        while messages.len() < large
+            && let Some(topic) = self.pace.turn(now)
+        {
             let before = messages.len();
-            self.world.render(topic, &mut messages);
+            self.world.render(&topic, &mut messages);
             self.pace.told(topic.clone(), messages.len() - before, now);
+            told.push(topic);
         }
-        let count = (events.len() + topics.len() - kept.len()) as u64;
-        Rendered { messages, kept, count }
+        let count = (events.len() + told.len()) as u64;
+        let frame = messages.into_frame();
+        if !frame.plain().is_empty() {
+            self.pace.spent(audience.cost(&frame), now);
+        }
+        Rendered { frame, told, count }
     }
 }
 
 /// What was made of a batch.
 struct Rendered {
-    messages: Messages,
-    /// What was told a moment ago, and is told again later.
-    kept: BTreeSet<Topic>,
+    frame: Frame,
+    /// What has had its turn.
+    told: Vec<Topic>,
     count: u64,
 }

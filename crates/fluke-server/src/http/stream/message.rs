@@ -5,13 +5,15 @@ use fluke_model::api::ReconcileProgress;
 use fluke_model::event::{Event, EventId};
 use serde::Serialize;
 
+use super::frame::Frame;
+
 /// A reconcile that comes to more than this is told of without what its steps printed.
 pub const LARGE: usize = 1 << 20;
 /// How soon a browser connects again, in milliseconds.
 const RECONNECT: u32 = 2000;
 
 /// A sign of life: a message, since browsers keep comments to themselves.
-pub const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {}\n\n");
+const PING: &[u8] = b"event: ping\ndata: {}\n\n";
 
 /// Messages, one behind the other.
 #[derive(Debug, Default)]
@@ -54,19 +56,24 @@ impl Messages {
     }
 
     /// All of them, to be shared.
-    pub fn into_bytes(self) -> Bytes {
-        self.0.into()
+    pub fn into_frame(self) -> Frame {
+        Bytes::from(self.0).into()
     }
 }
 
+/// Says that the stream lives, where nothing else does.
+pub fn ping() -> Frame {
+    Bytes::from_static(PING).into()
+}
+
 /// Carries no data, so no listener sees it; but a browser takes note of the id.
-pub fn opening(last: EventId) -> Bytes {
-    format!("id: {last}\nretry: {RECONNECT}\n\n").into()
+pub fn opening(last: EventId) -> Frame {
+    Bytes::from(format!("id: {last}\nretry: {RECONNECT}\n\n")).into()
 }
 
 /// The end of a stream whose listener has missed something. Carries the newest id: whoever
 /// connects again after it has nothing to catch up with.
-pub fn lagged(newest: EventId) -> Bytes {
+pub fn lagged(newest: EventId) -> Frame {
     #[derive(Serialize)]
     struct Lagged {
         detail: &'static str,
@@ -74,5 +81,5 @@ pub fn lagged(newest: EventId) -> Bytes {
     let detail = "changes were missed; fetch everything anew and connect again";
     let mut messages = Messages::default();
     messages.add("lagged", Some(newest), &Lagged { detail });
-    messages.into_bytes()
+    messages.into_frame()
 }

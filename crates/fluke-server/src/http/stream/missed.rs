@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use bytes::Bytes;
 use fluke_model::event::{Event, EventId};
 
-use super::hub::{Hub, Topic, World};
+use super::frame::Frame;
+use super::hub::Hub;
 use super::message::Messages;
+use super::world::{Topic, World};
 
 /// So many states go into one piece at most.
 const TOGETHER: usize = 64;
@@ -34,7 +35,7 @@ enum States {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     /// This.
-    Made(Bytes),
+    Made(Frame),
     /// Nothing more.
     End,
     /// It is no longer known what was missed.
@@ -68,7 +69,7 @@ impl Missed {
             }
             // What is forgotten has no state.
             if messages.len() > 0 {
-                return Piece::Made(messages.into_bytes());
+                return Piece::Made(messages.into_frame());
             }
         }
     }

@@ -1,122 +1,125 @@
-//! When what has changed is told again: the first change at once, then the latest state at most
-//! once in a while. Pure: the time is an argument.
+//! When what has changed is told: the first change at once, then the latest state at most once in a
+//! while. While more changes than those who listen can be told, things wait for their turn, and only
+//! what they have become by then is told. Pure: the time is an argument.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::Hash;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
+
+use super::world::Topic;
 
 /// The least time between two states of one thing.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What is large is told less often: so many bytes of it in a second.
 const BYTES_A_SECOND: usize = 512 << 10;
+/// However much goes out, something more is told after this.
+const LONGEST: Duration = Duration::from_secs(1);
 
-/// Things that were told of a moment ago, and may have changed again since.
+/// Things that wait to be told of, and those that were told of a moment ago.
 #[derive(Debug)]
-pub struct Pace<Topic> {
-    /// Whether each has changed since it was told.
-    resting: HashMap<Topic, bool>,
-    /// When each may be told again.
+pub struct Pace {
+    /// How each of them stands.
+    known: HashMap<Topic, Stand>,
+    /// Those that wait, in the order of their turns: what there are few of, and all else behind it.
+    few: VecDeque<Topic>,
+    many: VecDeque<Topic>,
+    /// When each that rests may be told again.
     ends: BinaryHeap<Reverse<(Instant, Topic)>>,
+    /// How many bytes may go out in a second, to all who listen together.
+    rate: f64,
+    /// When what goes out already has had its time.
+    free: Option<Instant>,
 }
 
-impl<Topic: Clone + Eq + Hash + Ord> Default for Pace<Topic> {
-    fn default() -> Self {
-        Self { resting: HashMap::new(), ends: BinaryHeap::new() }
+/// How a thing stands that has changed, or was told of a moment ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// It waits for its turn.
+    Waits,
+    /// It was told of a moment ago.
+    Rests,
+    /// It has changed since.
+    RestsChanged,
+}
+
+impl Pace {
+    /// With so many bytes a second for all who listen together.
+    pub fn new(rate: f64) -> Self {
+        let (known, few, many, ends) = Default::default();
+        Self { known, few, many, ends, rate, free: None }
     }
-}
 
-impl<Topic: Clone + Eq + Hash + Ord> Pace<Topic> {
-    /// Notes a change; says whether it is to be told now, or kept for later.
-    pub fn is_due(&mut self, topic: &Topic) -> bool {
-        match self.resting.get_mut(topic) {
-            Some(changed) => {
-                *changed = true;
-                false
-            }
-            None => true,
+    /// Notes a change.
+    pub fn changed(&mut self, topic: Topic) {
+        match self.known.get_mut(&topic) {
+            None => self.waits(topic),
+            Some(Stand::Waits) => {}
+            Some(rests) => *rests = Stand::RestsChanged,
         }
+    }
+
+    /// Whose turn it is now; it waits no longer.
+    pub fn turn(&mut self, now: Instant) -> Option<Topic> {
+        self.wakes(now);
+        if self.free.is_some_and(|free| now < free) {
+            return None;
+        }
+        let topic = self.few.pop_front().or_else(|| self.many.pop_front())?;
+        self.known.remove(&topic);
+        Some(topic)
     }
 
     /// Notes that a thing was told, in so many bytes.
     pub fn told(&mut self, topic: Topic, bytes: usize, now: Instant) {
         let share = bytes as f64 / BYTES_A_SECOND as f64;
         let pause = PAUSE.max(Duration::from_secs_f64(share));
-        self.resting.insert(topic.clone(), false);
+        self.known.insert(topic.clone(), Stand::Rests);
         self.ends.push(Reverse((now + pause, topic)));
     }
 
-    /// What changed while it rested and may be told again.
-    pub fn rested(&mut self, now: Instant) -> Vec<Topic> {
-        let mut due = Vec::new();
+    /// Notes that so many bytes go out, to all who listen together.
+    pub fn spent(&mut self, bytes: usize, now: Instant) {
+        let began = self.free.map_or(now, |free| free.max(now));
+        let end = began + Duration::from_secs_f64(bytes as f64 / self.rate);
+        self.free = Some(end.min(now + LONGEST));
+    }
+
+    /// When to ask again whose turn it is.
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        match self.few.is_empty() && self.many.is_empty() {
+            true => self.ends.peek().map(|Reverse((end, _))| *end),
+            false => self.free.or(Some(now)),
+        }
+    }
+
+    /// Forgets everything, as nobody is told any more; gives what was not told.
+    pub fn clear(&mut self) -> Vec<Topic> {
+        self.few.clear();
+        self.many.clear();
+        self.ends.clear();
+        self.free = None;
+        let untold = self.known.drain().filter(|(_, stand)| *stand != Stand::Rests);
+        untold.map(|(topic, _)| topic).collect()
+    }
+
+    fn waits(&mut self, topic: Topic) {
+        self.known.insert(topic.clone(), Stand::Waits);
+        let line = if topic.is_one_of_many() { &mut self.many } else { &mut self.few };
+        line.push_back(topic);
+    }
+
+    /// What has rested may be told again, and waits if it has changed.
+    fn wakes(&mut self, now: Instant) {
         while let Some(Reverse((end, _))) = self.ends.peek()
             && *end <= now
             && let Some(Reverse((_, topic))) = self.ends.pop()
         {
-            if self.resting.remove(&topic).unwrap_or_default() {
-                due.push(topic);
+            if self.known.remove(&topic) == Some(Stand::RestsChanged) {
+                self.waits(topic);
             }
         }
-        due
-    }
-
-    /// When to ask again what has rested.
-    pub fn next(&self) -> Option<Instant> {
-        self.ends.peek().map(|Reverse((end, _))| *end)
-    }
-
-    /// Forgets everything: nobody is told any more.
-    pub fn clear(&mut self) {
-        self.resting.clear();
-        self.ends.clear();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// Changes at these times of one topic; when it is told.
-    fn told_at(changes: &[u64], bytes: usize) -> Vec<u64> {
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        let mut pace = Pace::default();
-        let mut told = Vec::new();
-        for millis in 0..2000 {
-            let now = at(millis);
-            let mut due: BTreeSet<_> = pace.rested(now).into_iter().collect();
-            if changes.contains(&millis) && pace.is_due(&"web") {
-                due.insert("web");
-            }
-            for topic in due {
-                told.push(millis);
-                pace.told(topic, bytes, now);
-            }
-        }
-        assert!(pace.next().is_none(), "it comes to rest");
-        told
-    }
-
-    #[test]
-    fn the_first_change_is_told_at_once_and_the_last_one_always() {
-        for (changes, told) in [
-            (&[][..], &[][..]),
-            (&[5][..], &[5][..]),
-            (&[5, 6, 7, 50][..], &[5, 105][..]),
-            (&[5, 105][..], &[5, 105][..]),
-            (&[5, 106][..], &[5, 106][..]),
-            (&[5, 6, 110, 120, 204][..], &[5, 105, 205][..]),
-        ] {
-            assert_eq!(told_at(changes, 100), told, "{changes:?}");
-        }
-        let busy: Vec<u64> = (0..500).collect();
-        assert_eq!(told_at(&busy, 100), [0, 100, 200, 300, 400, 500]);
-    }
-
-    #[test]
-    fn what_is_large_is_told_less_often() {
-        assert_eq!(told_at(&[0, 10, 20], BYTES_A_SECOND / 2), [0, 500]);
-    }
-}
+mod tests;

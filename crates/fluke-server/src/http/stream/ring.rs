@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::frame::Frame;
+
 /// Messages by their number; the oldest make room for new ones.
 #[derive(Debug)]
 pub struct Ring {
-    frames: VecDeque<Bytes>,
+    frames: VecDeque<Frame>,
     /// The number of the oldest one that is kept.
     first: u64,
     bytes: usize,
@@ -18,7 +20,7 @@ pub struct Ring {
 #[derive(Debug, PartialEq, Eq)]
 pub enum At {
     /// This.
-    Frame(Bytes),
+    Frame(Frame),
     /// Nothing yet.
     End,
     /// It was there, and had to make room.
@@ -37,7 +39,7 @@ impl Ring {
     }
 
     /// Adds one at the end.
-    pub fn push(&mut self, frame: Bytes) {
+    pub fn push(&mut self, frame: Frame) {
         self.bytes += cost(&frame);
         self.frames.push_back(frame);
         while self.bytes > self.bound && self.frames.len() > 1 {
@@ -56,7 +58,7 @@ impl Ring {
 
     /// Lets everything go that is kept, and one number with it: whoever reads has missed something.
     pub fn break_off(&mut self) {
-        self.push(Bytes::new());
+        self.push(Bytes::new().into());
         self.clear();
     }
 
@@ -76,37 +78,41 @@ impl Ring {
 }
 
 /// With what it takes to keep it.
-fn cost(frame: &Bytes) -> usize {
-    frame.len() + size_of::<Bytes>()
+fn cost(frame: &Frame) -> usize {
+    frame.plain().len() + size_of::<Bytes>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn frame(number: u8) -> Frame {
+        Bytes::from(vec![number; 1000]).into()
+    }
+
     #[test]
     fn the_oldest_make_room() {
         let mut ring = Ring::new(3 * 1100);
         for number in 0..5u8 {
-            ring.push(vec![number; 1000].into());
+            ring.push(frame(number));
         }
         assert_eq!((ring.at(1), ring.head()), (At::Gone, 5));
-        assert_eq!(ring.at(2), At::Frame(vec![2; 1000].into()));
+        assert_eq!(ring.at(2), At::Frame(frame(2)));
         assert_eq!((ring.at(5), ring.at(99)), (At::End, At::End));
     }
 
     #[test]
     fn the_newest_is_kept_whatever_its_size() {
         let mut ring = Ring::new(10);
-        ring.push(vec![1; 1000].into());
-        ring.push(vec![2; 1000].into());
-        assert_eq!((ring.at(0), ring.at(1)), (At::Gone, At::Frame(vec![2; 1000].into())));
+        ring.push(frame(1));
+        ring.push(frame(2));
+        assert_eq!((ring.at(0), ring.at(1)), (At::Gone, At::Frame(frame(2))));
     }
 
     #[test]
     fn a_reader_notices_a_break_wherever_it_was() {
         let mut ring = Ring::new(1000);
-        ring.push("a".into());
+        ring.push(frame(1));
         let (behind, ahead) = (0, ring.head());
         ring.break_off();
         assert_eq!(

@@ -5,6 +5,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::http::crowd::Shows;
+use crate::http::overview::PLACES;
 
 async fn raw(server: &Server, request: &str) -> String {
     let address = server.url.trim_start_matches("http://");
@@ -166,8 +167,8 @@ async fn one_address_cannot_have_all_streams_nor_all_connections() {
 async fn answers_about_the_whole_fleet_wait_for_each_other_and_nobody_else_does() {
     let server = Server::start(Setup::default()).await;
     server.commit("abc", &["certs"]);
-    let overviews = server.app.0.overviews.clone();
-    let all = overviews.acquire_many_owned(MAX_OVERVIEWS as u32).await.expect("places");
+    let places = server.app.0.overviews.places.clone();
+    let all = places.acquire_many_owned(PLACES as u32).await.expect("places");
     let paths = ["/api/v1/agents", "/api/v1/tasks", "/api/v1/tasks/certs", "/api/v1/drift"];
     let mut waiting = tokio::task::JoinSet::new();
     for path in paths.into_iter().chain(["/metrics"]) {
@@ -180,6 +181,32 @@ async fn answers_about_the_whole_fleet_wait_for_each_other_and_nobody_else_does(
     assert!(waiting.try_join_next().is_none());
     drop(all);
     assert_eq!(waiting.join_all().await, [200; 5]);
+}
+
+#[tokio::test]
+async fn a_crowd_that_asks_for_the_same_is_answered_at_once_and_alike() {
+    let server = Server::start(Setup::default()).await;
+    let _agents: Vec<Agent> = (0..100).map(|number| server.agent(&format!("a{number}"))).collect();
+    let places = server.app.0.overviews.places.clone();
+    let all = places.acquire_many_owned(PLACES as u32).await.expect("places");
+    let mut waiting = tokio::task::JoinSet::new();
+    for coding in ["gzip", "identity"].repeat(50) {
+        let request = server.client.get(server.at("/api/v1/agents"));
+        let request = request.header("accept-encoding", coding);
+        waiting.spawn(async { request.send().await.expect("an answer").bytes().await.ok() });
+    }
+    let crowds = || server.app.0.overviews.crowds();
+    super::unread::until("there are two answers to wait for", || crowds() == [50, 50]).await;
+    let _late = server.agent("late");
+    drop(all);
+    let mut answers = waiting.join_all().await;
+    answers.sort();
+    answers.dedup();
+    assert_eq!(answers.len(), 2, "one that is compressed, and one that is not");
+    let answers = answers.into_iter().flatten().map(|it| String::from_utf8_lossy(&it).into_owned());
+    let plain = answers.filter(|answer| answer.starts_with('{')).collect::<String>();
+    assert!(plain.contains("\"late\""), "what happened before it was made is in it: {plain}");
+    assert_eq!(crowds(), [0; 0]);
 }
 
 #[tokio::test]

@@ -1,3 +1,6 @@
+use std::io::Write;
+
+use flate2::write::GzDecoder;
 use fluke_model::event::EventId;
 use serde_json::Value;
 
@@ -114,6 +117,27 @@ async fn every_change_is_told_as_the_api_would_say_it() {
 }
 
 #[tokio::test]
+async fn a_stream_is_compressed_for_those_who_ask_and_tells_no_later_for_it() {
+    let server = Server::start(Setup::default()).await;
+    let ask = server.client.get(server.at("/api/v1/stream")).header("accept-encoding", "gzip");
+    let mut answer = ask.send().await.expect("an answer");
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    let mut heard = GzDecoder::new(Vec::new());
+    for text in ["one", "two"] {
+        server.record(text);
+        while !String::from_utf8_lossy(heard.get_ref()).contains(text) {
+            let piece = answer.chunk().await.expect("a piece").expect("more");
+            heard.write_all(&piece).and_then(|()| heard.flush()).expect("gzip");
+        }
+    }
+    server.stop.send_replace(true);
+    while let Some(piece) = answer.chunk().await.expect("a whole answer") {
+        heard.write_all(&piece).expect("gzip");
+    }
+    heard.finish().expect("it ends as gzip does");
+}
+
+#[tokio::test]
 async fn who_comes_back_gets_what_they_missed_once_and_in_order() {
     let server = Server::start(Setup::default()).await;
     server.record("seen");
@@ -143,9 +167,10 @@ async fn what_was_missed_is_made_piece_by_piece_when_its_turn_comes() {
     let mut next = || missed.next(&server.app.0.hub, &server.app.0.world);
     let mut text = String::new();
     let mut pieces = 0;
-    while let Piece::Made(bytes) = next() {
+    while let Piece::Made(frame) = next() {
+        let bytes = frame.plain();
         assert!(bytes.len() < 128 << 10, "{} bytes at once", bytes.len());
-        text.push_str(std::str::from_utf8(&bytes).expect("text"));
+        text.push_str(std::str::from_utf8(bytes).expect("text"));
         pieces += 1;
         // Of those whose turn has not come yet the newest state is told.
         (pieces == 1).then(|| agents[299].drifts(1));
@@ -296,7 +321,7 @@ async fn two_hundred_listeners_cost_no_more_messages_than_one() {
     let mut cost = Vec::new();
     for listeners in [1, 200] {
         let hub = &server.app.0.hub;
-        let mut all: Vec<_> = (0..listeners).map(|_| hub.join(None).0).collect();
+        let mut all: Vec<_> = (0..listeners).map(|_| hub.join(None, false).0).collect();
         let before = hub.rendered();
         for number in 0..100 {
             server.record(&number.to_string());
@@ -305,9 +330,9 @@ async fn two_hundred_listeners_cost_no_more_messages_than_one() {
         cost.push(hub.rendered() - before);
         for listening in &mut all {
             let mut heard = 0;
-            while let At::Frame(bytes) = listening.take() {
-                heard +=
-                    bytes.split(|byte| *byte == b'\n').filter(|it| it.starts_with(b"id:")).count();
+            while let At::Frame(frame) = listening.take() {
+                let lines = frame.plain().split(|byte| *byte == b'\n');
+                heard += lines.filter(|line| line.starts_with(b"id:")).count();
             }
             assert_eq!(heard, 100);
         }
