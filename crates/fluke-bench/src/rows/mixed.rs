@@ -27,7 +27,7 @@ pub(super) const ROW: Row = Row {
           more commit for every agent until all streams have told of it; told_bytes: what each \
           stream told then. streams_lost: those that the server ended. return: the server is restarted; \
           from its start until so many are back. Beside the last one: as many bare streams over TLS \
-          to a process that was just started. Quick mode: a tenth of agents and readers.",
+          to a process that was just started.",
     turn: Turn::Always,
     measure,
 };
