@@ -4,6 +4,7 @@
 //! dies somewhere changes no host's snapshot. Each part is a table that the server keeps up to date
 //! on the hosts by edits: what one change costs does not depend on how much there is.
 
+use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -61,7 +62,7 @@ impl<K: Ord + Serialize, V: Serialize> From<BTreeMap<K, V>> for Table<K, V> {
 
 impl<K: Ord + Serialize, V: Serialize> FromIterator<(K, V)> for Table<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(rows: I) -> Self {
-        rows.into_iter().collect::<BTreeMap<K, V>>().into()
+        rows.into_iter().gather::<BTreeMap<K, V>>().into()
     }
 }
 
@@ -205,7 +206,7 @@ impl<K: Ord + Clone + Serialize, V: Clone + PartialEq + Serialize> Table<K, V> {
         // What stands twice in an edit counts once, as it stands there last.
         let gone = removed.into_iter().map(|key| (key, None));
         let rows = set.into_iter().map(|(key, value)| (key, Some(value)));
-        let rows: BTreeMap<K, Option<V>> = rows.chain(gone).collect();
+        let rows: BTreeMap<K, Option<V>> = rows.chain(gone).gather();
         let (mut made, mut undo) = (before, Vec::new());
         for (key, value) in rows {
             undo.push((key.clone(), made.rows.get(&key).cloned()));

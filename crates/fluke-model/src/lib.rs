@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod diagnostic;
 pub mod directory;
 pub mod event;
+pub mod gather;
 pub mod id;
 pub mod label;
 pub mod message;

@@ -5,6 +5,7 @@
 //! the same. A replica that has volumes never leaves them: it belongs to the host that has them, also
 //! while that is away, and also when the selector does not match it any more and it has to wait.
 
+use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -150,7 +151,7 @@ impl<'a> Placing<'a> {
             return None;
         }
         let is_full = |host: &&Candidate| self.load(host) == fullest;
-        let full: BTreeSet<&AgentName> = self.here().filter(is_full).map(|it| &it.host).collect();
+        let full: BTreeSet<&AgentName> = self.here().filter(is_full).map(|it| &it.host).gather();
         // The newest one is the one that is missed least.
         let (number, _) = self.placement.iter().rev().find(|(_, host)| full.contains(host))?;
         Some((*number, self.emptiest(*number)?))

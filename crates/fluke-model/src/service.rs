@@ -1,5 +1,6 @@
 //! Services: containers on the hosts that a selector matches, and how they are reached.
 
+use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -45,7 +46,7 @@ impl Service {
     fn listens(&self) -> Vec<u16> {
         let connects = |port: &&Port| !matches!(port.traffic, Traffic::Udp { .. });
         let ports: BTreeSet<u16> =
-            self.ports.iter().filter(connects).map(|port| port.container).collect();
+            self.ports.iter().filter(connects).map(|port| port.container).gather();
         ports.into_iter().collect()
     }
 }
@@ -194,7 +195,7 @@ impl ServiceExecutor {
     /// Those among the kinds that an agent says it has.
     pub fn among(kinds: &[String]) -> BTreeSet<Self> {
         let is_there = |it: &Self| kinds.iter().any(|kind| kind == it.as_str());
-        Self::ALL.into_iter().filter(is_there).collect()
+        Self::ALL.into_iter().filter(is_there).gather()
     }
 }
 

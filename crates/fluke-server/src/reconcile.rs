@@ -24,6 +24,7 @@ mod standing;
 mod view;
 mod wanting;
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -406,9 +407,9 @@ fn indices(snapshot: &Snapshot, scope: &Scope) -> Vec<StepIndex> {
 
 fn tasks_in(snapshot: &Snapshot, scope: &Scope) -> BTreeSet<usize> {
     match scope {
-        Scope::All => (0..snapshot.tasks().len()).collect(),
+        Scope::All => (0..snapshot.tasks().len()).gather(),
         Scope::Steps(steps) => {
-            steps.iter().filter_map(|index| snapshot.step(*index)).map(|(task, _)| task).collect()
+            steps.iter().filter_map(|index| snapshot.step(*index)).map(|(task, _)| task).gather()
         }
     }
 }

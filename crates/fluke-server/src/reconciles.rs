@@ -2,6 +2,7 @@
 
 mod known;
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -295,7 +296,7 @@ impl Reconciles {
 /// Whether somebody saw what is so, in whatever order.
 fn are_same(seen: &[SeenDrift], drift: &[SeenDrift]) -> bool {
     fn set(list: &[SeenDrift]) -> BTreeSet<(&StepAddress, Option<&str>)> {
-        list.iter().map(|it| (&it.step, it.reason.as_deref())).collect()
+        list.iter().map(|it| (&it.step, it.reason.as_deref())).gather()
     }
     set(seen) == set(drift)
 }

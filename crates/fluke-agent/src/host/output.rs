@@ -57,6 +57,10 @@ impl Secrets {
             let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
             needles.extend(lines.filter(|line| line.len() >= SHORTEST_LINE).map(<[u8]>::to_vec));
         }
+        Self::of(needles)
+    }
+
+    fn of(mut needles: Vec<Vec<u8>>) -> Self {
         needles.retain(|needle| !needle.is_empty());
         // The longest first, so that a secret that holds another one goes as a whole.
         needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));

@@ -1,5 +1,6 @@
 //! Which container has which address. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -29,7 +30,7 @@ struct Given {
 
 impl From<Vec<Given>> for Addresses {
     fn from(given: Vec<Given>) -> Self {
-        Self(given.into_iter().map(|it| (it.deployment, it)).collect())
+        Self(given.into_iter().map(|it| (it.deployment, it)).gather())
     }
 }
 
@@ -81,7 +82,7 @@ impl Addresses {
 /// The last bytes of those that are of `subnet`.
 pub fn last_bytes(subnet: Subnet, addresses: impl IntoIterator<Item = Ipv4Addr>) -> BTreeSet<u8> {
     let inside = addresses.into_iter().filter(|address| subnet.contains(*address));
-    inside.map(|address| address.octets()[3]).collect()
+    inside.map(|address| address.octets()[3]).gather()
 }
 
 /// The subnet that a host takes for its own before anybody says otherwise: the first from where its

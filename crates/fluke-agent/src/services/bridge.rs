@@ -1,5 +1,6 @@
 //! The network that containers of services are in: what it should be, and what is attached to it.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +63,7 @@ impl Interfaces {
         let Ok(ports) = std::fs::read_dir(self.class().join(INTERFACE).join("brif")) else {
             return BTreeSet::new();
         };
-        ports.flatten().filter_map(|port| port.file_name().into_string().ok()).collect()
+        ports.flatten().filter_map(|port| port.file_name().into_string().ok()).gather()
     }
 
     /// The number of an interface of the host.

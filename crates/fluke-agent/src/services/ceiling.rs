@@ -1,5 +1,6 @@
 //! What of services this host's own config refuses, whatever a server says. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
 use fluke_model::service::ServiceExecutor;
@@ -14,7 +15,7 @@ impl Ceiling {
     /// What `allow` means for services.
     pub fn of(allow: &Allow) -> Self {
         let refused = |it: ServiceExecutor| Some((it, allow.refuses(it.as_str())?));
-        Self(ServiceExecutor::ALL.into_iter().filter_map(refused).collect())
+        Self(ServiceExecutor::ALL.into_iter().filter_map(refused).gather())
     }
 
     /// Why this is not done here; none where it may be.

@@ -9,6 +9,7 @@ mod events;
 mod pull;
 mod silence;
 
+use fluke_model::gather::Gather;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -289,7 +290,7 @@ impl Podman {
         }
         let listed: Option<Vec<Listed>> = self.get("list volumes", "volumes/json").await?;
         let volume = |it: &Listed| Volume::called(&it.name);
-        Ok(listed.iter().flatten().filter_map(volume).collect())
+        Ok(listed.iter().flatten().filter_map(volume).gather())
     }
 
     async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, PodmanError> {

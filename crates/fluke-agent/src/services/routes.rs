@@ -24,6 +24,7 @@ mod settings;
 mod systemd;
 mod unit;
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
@@ -250,7 +251,7 @@ impl<S: Supervisor> Proxy<S> {
             own.extend(self.api.gates(self.api_of(&one.generation)).await.unwrap_or_default());
         }
         let all = plan.gates.difference(&own).copied();
-        all.filter(|gate| !is_free(*gate, self.settings.listen)).collect()
+        all.filter(|gate| !is_free(*gate, self.settings.listen)).gather()
     }
 
     /// Writes what Traefik is to read, on a thread that may wait for the disk.

@@ -1,5 +1,6 @@
 //! What did not work out is left alone for a while, and for longer each time. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -74,7 +75,7 @@ impl<K: Ord + Clone> Setbacks<K> {
     /// What was given up for good, and why.
     pub fn given_up(&self) -> BTreeMap<K, String> {
         let is_final = self.marks.iter().filter(|(_, setback)| setback.is_final);
-        is_final.map(|(of, setback)| (of.clone(), setback.why.clone())).collect()
+        is_final.map(|(of, setback)| (of.clone(), setback.why.clone())).gather()
     }
 
     /// It is well now. After a while, what was before does not count any more.

@@ -2,6 +2,7 @@
 
 mod shelf;
 
+use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,7 +130,7 @@ impl OfferedService {
     fn numbers(&self, placed: &Placed) -> Option<BTreeSet<u32>> {
         let count = self.service.replicas?;
         let given = placed.get(&self.service.name)?;
-        let numbers: BTreeSet<u32> = given.range(..count).copied().collect();
+        let numbers: BTreeSet<u32> = given.range(..count).copied().gather();
         (!numbers.is_empty()).then_some(numbers)
     }
 

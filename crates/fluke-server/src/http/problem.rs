@@ -292,8 +292,12 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         return Vec::new();
     }
     let score = |name: &'a str| (strsim::jaro_winkler(wanted, name), name);
-    let mut scored: Vec<(f64, &str)> = known.into_iter().map(score).collect();
-    scored.retain(|(score, _)| *score >= LIKE_ENOUGH);
+    let scored = known.into_iter().map(score);
+    likeliest(scored.filter(|(score, _)| *score >= LIKE_ENOUGH).collect())
+}
+
+/// Apart, so that there is one sort for whatever names come from.
+fn likeliest(mut scored: Vec<(f64, &str)>) -> Vec<String> {
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.into_iter().take(3).map(|(_, name)| name.to_string()).collect()
 }

@@ -3,6 +3,7 @@
 //! Assets are served under a path that names their content, so that browsers may keep them for
 //! ever; pages are never kept and name the assets of this binary.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -45,7 +46,7 @@ struct Files {
 
 impl Files {
     fn new(files: impl IntoIterator<Item = (String, Bytes)>) -> Self {
-        let mut by_name: BTreeMap<String, Bytes> = files.into_iter().collect();
+        let mut by_name: BTreeMap<String, Bytes> = files.into_iter().gather();
         let version = version(&by_name);
         let folder = format!("/assets/{version}");
         for (name, bytes) in &mut by_name {

@@ -1,5 +1,6 @@
 //! Approvals: what somebody saw and said yes to, and whether it still is that.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
 use fluke_model::id::{Hash256, StepAddress, TaskName};
@@ -47,7 +48,7 @@ impl Machine {
         let verdicts = steps
             .filter(|(_, state)| state.status().is_drifted())
             .filter_map(|(step, state)| Some((step.address.clone(), state.verdict.clone()?)))
-            .collect();
+            .gather();
         Some(Approval { task: board.snapshot.task_hashes()[position], verdicts })
     }
 

@@ -1,5 +1,6 @@
 //! What a round of checks says, what is decided on it, and who is told.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::event::EventKind;
@@ -74,7 +75,7 @@ impl Machine {
             if let Decision::Apply(positions) = decision {
                 let first = board.snapshot.steps_of(task).next().map_or(0, |index| index.0);
                 let open = positions.iter().map(|at| StepIndex(first + *at as u32));
-                let open: BTreeSet<_> = open.collect();
+                let open: BTreeSet<_> = open.gather();
                 due.extend(open.iter().copied());
                 tasks.push(ApplyingTask { task, open, failed: false });
             }

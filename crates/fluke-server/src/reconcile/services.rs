@@ -1,6 +1,7 @@
 //! What one agent says of its services, and what is asked of it for them. How they are kept is the
 //! agent's own affair; what all of them come to is the desk's.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
 use fluke_model::api::{AgentDeployment, AgentService, NetworkPart, TaskCounts};
@@ -52,7 +53,7 @@ impl Machine {
             services.deployments.clear();
         }
         report.gone.iter().for_each(|id| drop(services.deployments.remove(id)));
-        let named = report.deployments.iter().map(|it| it.service.clone()).collect();
+        let named = report.deployments.iter().map(|it| it.service.clone()).gather();
         services.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
         self.judge_services(&named, is_first, now, effects);
     }

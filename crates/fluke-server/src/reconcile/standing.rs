@@ -1,6 +1,7 @@
 //! How each container of a host stands against what it should be: told once when it drifts, and
 //! once when that is over. The agent decides what is done about it, by the same policies.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::api::{DriftEntry, DriftMark};
@@ -198,7 +199,7 @@ impl Machine {
         self.forget_services(now, effects);
         let (Some(board), Some(_)) = (&self.board, &self.services) else { return };
         let all =
-            board.of_services().services().iter().map(|service| service.name.clone()).collect();
+            board.of_services().services().iter().map(|service| service.name.clone()).gather();
         self.judge_services(&all, false, now, effects);
     }
 

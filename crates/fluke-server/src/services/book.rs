@@ -3,6 +3,7 @@
 
 mod making;
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -429,7 +430,7 @@ impl Book {
         let kept = report.volumes.is_some().then(|| host.volumes.clone());
         let before = host.services();
         let ran: BTreeSet<ServiceName> =
-            host.deployments.values().map(|it| it.service.clone()).collect();
+            host.deployments.values().map(|it| it.service.clone()).gather();
         let gone = report.gone.iter().filter_map(|id| host.deployments.get(id));
         self.touched.extend(gone.map(|it| it.service.clone()));
         if report.whole {
@@ -442,7 +443,7 @@ impl Book {
             let is_other = |name: &&ServiceName| kept.get(*name) != host.volumes.get(*name);
             kept.keys().chain(host.volumes.keys()).filter(is_other)
         });
-        let others: BTreeSet<ServiceName> = others.cloned().collect();
+        let others: BTreeSet<ServiceName> = others.cloned().gather();
         let is_other = presence != host.presence;
         let now_serving = host.serving();
         if serving != now_serving || has_retiring(host) {
@@ -471,7 +472,7 @@ fn differing(one: &Services, other: &Services) -> BTreeSet<ServiceName> {
     };
     let gone = one.iter().filter(|(name, service)| !is_same(name, service, other));
     let new = other.keys().filter(|name| !one.contains_key(*name));
-    gone.map(|(name, _)| name).chain(new).cloned().collect()
+    gone.map(|(name, _)| name).chain(new).cloned().gather()
 }
 
 fn has_retiring(host: &HostView) -> bool {
@@ -481,7 +482,7 @@ fn has_retiring(host: &HostView) -> bool {
 /// What of a host decides on where replicas are.
 fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool, bool)> {
     let held = host.deployments.values();
-    held.map(|it| (it.id, it.phase == Phase::Retiring, it.serves)).collect()
+    held.map(|it| (it.id, it.phase == Phase::Retiring, it.serves)).gather()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is known of one host: whether it is there, what it runs, what it was given, and which volumes
 //! are on it. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -260,13 +261,13 @@ impl HostView {
     /// The services that it has something of.
     pub fn services(&self) -> BTreeSet<ServiceName> {
         let named = self.given.keys().chain(self.volumes.keys());
-        named.chain(self.deployments.values().map(|it| &it.service)).cloned().collect()
+        named.chain(self.deployments.values().map(|it| &it.service)).cloned().gather()
     }
 
     /// What names and routes may lead to here.
     pub fn serving(&self) -> BTreeSet<(DeploymentId, Option<Ipv4Addr>)> {
         let serving = self.deployments.values().filter(|it| it.serves);
-        serving.map(|it| (it.id, it.address)).collect()
+        serving.map(|it| (it.id, it.address)).gather()
     }
 
     /// The numbered replicas of a service that serve here.
@@ -283,7 +284,7 @@ impl HostView {
         let runs = self.deployments.values().filter(is_held);
         let runs = runs.filter_map(|it| it.replica.number());
         let given = self.given.get(service).into_iter().flatten().copied();
-        runs.chain(given).collect()
+        runs.chain(given).gather()
     }
 }
 

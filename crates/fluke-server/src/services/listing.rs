@@ -2,6 +2,7 @@
 
 mod waiting;
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,7 +89,7 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
     deployments.extend(others.map(|seen| leaving(seen, book, now)));
     let counts = count(service, &deployments[..wanted.len()], &deployments);
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
-    let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).collect();
+    let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).gather();
     let waiting = waiting(book.view(), service, &placed, &owners, idle);
     let addresses = book.directory().names.table().addresses(&service.name);
     ServiceView {
@@ -287,7 +288,7 @@ fn count(service: &Service, wanted: &[DeploymentView], all: &[DeploymentView]) -
 fn served(deployments: &[DeploymentView]) -> u32 {
     let serving = deployments.iter().filter(|it| it.serves && it.status != Status::Offline);
     let place = |it: &DeploymentView| (it.replica, it.replica.is_none().then(|| it.agent.clone()));
-    serving.map(place).collect::<BTreeSet<_>>().len() as u32
+    serving.map(place).gather::<BTreeSet<_>>().len() as u32
 }
 
 fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<RouteView> {

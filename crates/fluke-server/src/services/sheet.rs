@@ -1,6 +1,7 @@
 //! A table as it was published, and how it came to be what it is: whoever has an earlier one is
 //! told what changed since, and everybody else all of it.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ where
     pub fn turn_to(&mut self, rows: BTreeMap<K, V>) -> Vec<K> {
         let gone = self.table.rows().keys().filter(|key| !rows.contains_key(*key));
         let gone: Vec<(K, Option<V>)> = gone.map(|key| (key.clone(), None)).collect();
-        self.turn(rows.into_iter().map(|(key, row)| (key, Some(row))).chain(gone).collect())
+        self.turn(rows.into_iter().map(|(key, row)| (key, Some(row))).chain(gone).gather())
     }
 
     /// Whoever is so far behind that they would be told of more rows than there are is told all.
@@ -102,7 +103,7 @@ where
     /// All changes from one on, as one.
     fn since(&self, held: Hash256, first: usize) -> Edit<K, V> {
         let changes = self.changes.range(first..);
-        let keys: BTreeSet<&K> = changes.flat_map(|change| change.rows.iter()).collect();
+        let keys: BTreeSet<&K> = changes.flat_map(|change| change.rows.iter()).gather();
         let (mut set, mut removed) = (Vec::new(), Vec::new());
         for key in keys {
             match self.table.rows().get(key) {

@@ -4,6 +4,7 @@
 //! with care: what it runs is not placed elsewhere before its time is up, and not led to as soon as
 //! its machine falls silent.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -190,7 +191,7 @@ impl View {
         let (asked, unasked): (Vec<_>, Vec<_>) =
             of.iter().partition(|name| services.contains_key(*name));
         let mut rows: BTreeMap<_, _> =
-            asked.into_iter().map(|name| (name.clone(), self.whereabouts(name))).collect();
+            asked.into_iter().map(|name| (name.clone(), self.whereabouts(name))).gather();
         if !unasked.is_empty() {
             rows.extend(unasked.into_iter().map(|name| (name.clone(), None)));
             rows.extend(self.unasked(services).into_iter().map(|(name, row)| (name, Some(row))));
@@ -219,7 +220,7 @@ impl View {
     fn unasked(&self, services: &Services) -> WhereaboutRows {
         let is_unasked = |name: &&ServiceName| !services.contains_key(*name);
         let hosts = self.hosts.services().filter(is_unasked).flat_map(|name| self.hosts.of(name));
-        let hosts: BTreeMap<&AgentName, &HostView> = hosts.collect();
+        let hosts: BTreeMap<&AgentName, &HostView> = hosts.gather();
         let mut rows = WhereaboutRows::new();
         let mut told = 0;
         for (name, host) in hosts {
@@ -245,7 +246,7 @@ impl View {
         let stays = |it: &&DeploymentReport| {
             it.service == *service && it.serves && it.phase != Phase::Retiring
         };
-        all.filter(stays).map(|it| it.replica).collect()
+        all.filter(stays).map(|it| it.replica).gather()
     }
 
     /// Every container of a service that may be led to: of hosts that it is for, within their own
@@ -370,7 +371,7 @@ pub fn routes_of(
 ) -> impl Iterator<Item = (RouteKey, Route)> {
     public_keys(service).map(move |(key, port)| {
         let upstream = |address: &Ipv4Addr| SocketAddrV4::new(*address, port.container);
-        let upstreams = serving.iter().map(upstream).collect();
+        let upstreams = serving.iter().map(upstream).gather();
         (key, Route { traffic: port.traffic.clone(), upstreams })
     })
 }
@@ -393,17 +394,17 @@ pub(super) fn placed_by<'a>(
         takes(host, service) || host.volumes_of(service).next().is_some()
     };
     let hosts = || hosts.clone().filter(is_concerned);
-    let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).collect();
+    let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).gather();
     let candidate = |(name, host): (&AgentName, &HostView)| {
-        let own: BTreeSet<u32> = host.roots(service).collect();
+        let own: BTreeSet<u32> = host.roots(service).gather();
         // What was given to one host and runs on another stays where it runs.
         let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
         Candidate {
             host: name.clone(),
             matches: takes(host, service),
             away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
-            holds: host.holds(&service.name).into_iter().filter(is_its).collect(),
-            volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).collect(),
+            holds: host.holds(&service.name).into_iter().filter(is_its).gather(),
+            volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).gather(),
         }
     };
     let candidates: Vec<Candidate> = hosts().map(candidate).collect();
@@ -421,7 +422,7 @@ pub(super) fn placed_by<'a>(
 fn is_at_rest_with(service: &Service, placement: &Placement) -> bool {
     let Some(replicas) = service.replicas else { return true };
     let is_full = placement.len() == replicas as usize;
-    let is_spread = || placement.values().collect::<BTreeSet<_>>().len() == placement.len();
+    let is_spread = || placement.values().gather::<BTreeSet<_>>().len() == placement.len();
     is_full && (service.container.is_stateful() || is_spread())
 }
 

@@ -1,5 +1,6 @@
 //! What hosts are told of each other.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -184,7 +185,7 @@ pub(super) fn placements_to_proto(edit: Edit<ServiceName, Whereabouts>) -> proto
         });
         proto::PlacementRow {
             service: service.into(),
-            replicas: replicas.collect(),
+            replicas: replicas.gather(),
             volumes: at.collect(),
         }
     };

@@ -1,5 +1,6 @@
 //! What agents say.
 
+use fluke_model::gather::Gather;
 use fluke_model::id::{
     AgentName, InstanceId, LabelKey, LabelValue, ServiceName, SessionId, StepAddress, TaskName,
     check_name,
@@ -117,7 +118,7 @@ fn hello_to_proto(hello: Hello) -> proto::Hello {
     };
     proto::Hello {
         name: hello.name.into(),
-        labels: hello.labels.0.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        labels: hello.labels.0.into_iter().map(|(k, v)| (k.into(), v.into())).gather(),
         version: clip_line(hello.version, MAX_VERSION),
         executors: hello.executors,
         node_type: node_type.into(),

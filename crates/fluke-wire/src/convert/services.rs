@@ -1,5 +1,6 @@
 //! What services are, and how they are.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -65,7 +66,7 @@ fn container_to_proto(container: &ContainerSpec) -> proto::Container {
         image: container.image.clone(),
         command: container.command.clone().map(|words| proto::Command { words }),
         env: container.env.clone(),
-        volumes: volumes.map(|(name, path)| (name.to_string(), path.clone())).collect(),
+        volumes: volumes.map(|(name, path)| (name.to_string(), path.clone())).gather(),
         health: container.health.as_ref().map(|health| proto::HealthSpec {
             command: health.command.clone(),
             interval_ms: health.interval_ms,
@@ -85,7 +86,7 @@ fn container_from_proto(wire: proto::Container) -> Result<ContainerSpec, WireErr
     let spec = ContainerSpec {
         image: line("image", wire.image, MAX_IMAGE)?,
         command: wire.command.map(|command| command.words),
-        env: wire.env.into_iter().collect(),
+        env: wire.env.into_iter().gather(),
         volumes: wire.volumes.into_iter().map(volume).collect::<Result<BTreeMap<_, _>, _>>()?,
         health: wire.health.map(health_spec),
         resources: Resources { cpu_millis: wire.cpu_millis, memory: wire.memory },

@@ -11,6 +11,7 @@ mod record;
 mod texts;
 mod waiting;
 
+use fluke_model::gather::Gather;
 use fluke_model::label::Labels;
 use fluke_model::secret::Secret;
 
@@ -96,7 +97,7 @@ fn agent_wish(args: &InstallAgentArgs) -> Result<Wish, Failure> {
         ca_fingerprint: args.ca_fingerprint.clone(),
         ca_file,
         name: args.name.clone(),
-        labels: Labels(args.labels.iter().cloned().collect()),
+        labels: Labels(args.labels.iter().cloned().gather()),
         is_proxy: args.proxy,
     });
     let token = args.token.clone().or_else(|| config::environment("FLUKE_TOKEN"));

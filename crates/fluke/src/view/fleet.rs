@@ -1,5 +1,6 @@
 //! The lists: agents, drift, tasks, events.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::api::{Agent, Agents, DriftEntry, Events, TaskCounts, TaskView};
@@ -178,8 +179,8 @@ pub fn changed_drift(old: &[DriftEntry], new: &[DriftEntry], now: Timestamp) -> 
     let place = |entry: &DriftEntry| {
         (entry.agent.clone(), entry.task.clone(), entry.service.clone(), entry.step.clone())
     };
-    let before: BTreeSet<_> = old.iter().map(|entry| (place(entry), entry.status)).collect();
-    let still: BTreeSet<_> = new.iter().map(place).collect();
+    let before: BTreeSet<_> = old.iter().map(|entry| (place(entry), entry.status)).gather();
+    let still: BTreeSet<_> = new.iter().map(place).gather();
     for entry in new.iter().filter(|entry| !before.contains(&(place(entry), entry.status))) {
         table.row(drift_row(entry, now));
     }

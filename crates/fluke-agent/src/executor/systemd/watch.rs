@@ -4,6 +4,7 @@
 //! Whatever may have been missed is looked at again: after a unit is first watched, after the
 //! bus or systemd was away, after unit files were read again.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -327,7 +328,7 @@ impl Ear<'_> {
             paths.entry(object_path(&facts.id)).or_default().insert(name.clone());
         }
         let needed: BTreeSet<String> = match paths.len() {
-            ..=MOST_RULES => paths.keys().map(|path| of_unit(Some(path))).collect(),
+            ..=MOST_RULES => paths.keys().map(|path| of_unit(Some(path))).gather(),
             _ => [of_unit(None)].into(),
         };
         for rule in needed.difference(rules) {

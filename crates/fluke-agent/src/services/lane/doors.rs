@@ -4,6 +4,7 @@
 //! it is tried whether it accepts connections: at once, then ever so often while somebody waits for
 //! it, and with growing pauses later, until it does.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ impl Doors {
     /// serve until its successor does.
     pub fn see(&mut self, containers: &[Container], wanted: &[Deployment], now: Instant) {
         let running = containers.iter().filter(|it| it.is_ours && it.state == State::Running);
-        let running: BTreeMap<&str, &Container> = running.map(|it| (it.id.as_str(), it)).collect();
+        let running: BTreeMap<&str, &Container> = running.map(|it| (it.id.as_str(), it)).gather();
         self.0.retain(|id, door| {
             running.get(id.as_str()).is_some_and(|it| it.process == Some(door.process))
         });

@@ -1,5 +1,6 @@
 //! What is here: asks Podman and the kernel, changes nothing.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -121,7 +122,7 @@ impl Look<'_> {
         };
         let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
-        wiring.see(&ran(listed).collect(), self.interfaces);
+        wiring.see(&ran(listed).gather(), self.interfaces);
         let mut containers = Vec::with_capacity(listed.len());
         let mut processes = BTreeSet::new();
         for it in listed.iter() {
@@ -140,7 +141,7 @@ impl Look<'_> {
             containers.push(container);
         }
         let present = self.images(&containers).await?;
-        let used = listed.iter().map(|it| it.image_id.clone()).collect();
+        let used = listed.iter().map(|it| it.image_id.clone()).gather();
         let volumes = listing.volumes.clone();
         Ok(Seen { containers, present, used, network, processes, volumes })
     }
@@ -176,7 +177,7 @@ impl Look<'_> {
         match self.podman.volumes().await {
             Ok(mut volumes) => {
                 volumes.retain(|volume| volume.replica.number().is_some());
-                Some(volumes.into_iter().take(MAX_VOLUMES_OF_HOST).collect())
+                Some(volumes.into_iter().take(MAX_VOLUMES_OF_HOST).gather())
             }
             Err(error) => {
                 // Containers can be kept without; others are told what was known.
@@ -241,7 +242,7 @@ impl Look<'_> {
     async fn images(&self, containers: &[Container]) -> Result<BTreeSet<String>, PodmanError> {
         let is_there = |id| containers.iter().any(|it| it.origin.deployment == Some(id));
         let missing = self.desired.wanted.iter().filter(|wanted| !is_there(wanted.id));
-        let needed: BTreeSet<&String> = missing.map(|wanted| &wanted.spec.image).collect();
+        let needed: BTreeSet<&String> = missing.map(|wanted| &wanted.spec.image).gather();
         let mut present = BTreeSet::new();
         for image in needed {
             match self.podman.image(image).await {

@@ -1,5 +1,6 @@
 //! Images that are needed: whether they are here, on their way, or not to be had.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ impl Lane {
             }
         };
         let images = desired.wanted.iter().map(|wanted| &wanted.spec.image);
-        images.map(|image| (image.clone(), each(image))).collect()
+        images.map(|image| (image.clone(), each(image))).gather()
     }
 
     /// Has images fetched, each for the first who asked for something that needs it.

@@ -1,5 +1,6 @@
 //! One pass: look, decide, change, look again, until nothing is left.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -127,7 +128,7 @@ impl Lane {
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);
             self.let_images_go(desired, &seen.used);
-            self.names = seen.containers.iter().map(|it| it.name.clone()).collect();
+            self.names = seen.containers.iter().map(|it| it.name.clone()).gather();
             if seen.volumes.is_some() {
                 self.volumes.clone_from(&seen.volumes);
             }
@@ -295,7 +296,7 @@ impl Lane {
     }
 
     fn room(&mut self, change: &Change) -> Room {
-        let names = self.names.union(&self.refused).cloned().collect();
+        let names = self.names.union(&self.refused).cloned().gather();
         Room { subnet: self.subnet(), address: self.address(change), names }
     }
 

@@ -4,6 +4,7 @@
 //! failures do not count yet, it asks more often than the manifest says: who is quickly well shall
 //! quickly serve.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,7 @@ impl Rounds {
     pub fn see<'c>(&mut self, containers: impl Iterator<Item = &'c Container>, now: Instant) {
         let running = containers.filter(|it| it.is_ours && it.state == State::Running);
         let asked: BTreeMap<&str, (&Container, &HealthSpec)> =
-            running.filter_map(|it| Some((it.id.as_str(), (it, it.check.as_ref()?)))).collect();
+            running.filter_map(|it| Some((it.id.as_str(), (it, it.check.as_ref()?)))).gather();
         self.0.retain(|id, _| asked.contains_key(id.as_str()));
         for (id, (it, spec)) in asked {
             let round = self.0.entry(id.to_owned());

@@ -1,5 +1,6 @@
 //! What the server knows, and what it has to be told. Pure, but for the way there.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ impl Said {
         if volumes.is_some() {
             self.volumes.clone_from(&volumes);
         }
-        let now: BTreeMap<_, _> = reports.iter().map(|it| (it.id, it.clone())).collect();
+        let now: BTreeMap<_, _> = reports.iter().map(|it| (it.id, it.clone())).gather();
         let Some(before) = self.deployments.replace(now.clone()) else {
             let deployments = now.into_values().collect();
             return Some(ServicesReport { whole: true, deployments, gone: Vec::new(), volumes });

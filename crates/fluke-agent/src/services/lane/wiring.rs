@@ -3,6 +3,7 @@
 //! Each has its end on the host: a port of the bridge, unless somebody took it from there. To find
 //! out which takes two files for each container; whether the port is still there, one folder for all.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::bridge::Interfaces;
@@ -26,7 +27,7 @@ impl Wiring {
             return;
         }
         let numbered = |port: String| Some((interfaces.number(&port)?, port));
-        let numbered: BTreeMap<u32, String> = ports.into_iter().filter_map(numbered).collect();
+        let numbered: BTreeMap<u32, String> = ports.into_iter().filter_map(numbered).gather();
         for process in unknown {
             if let Some(end) = interfaces.other_end(process) {
                 self.0.insert(process, numbered.get(&end).cloned());

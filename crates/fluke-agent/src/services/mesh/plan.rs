@@ -3,6 +3,7 @@
 //! Changes are single: nothing that is as it should be is named in any of them, so that no tunnel is
 //! taken down for another's sake.
 
+use fluke_model::gather::Gather;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -180,7 +181,7 @@ impl Wanted {
         }
         self.clash = clash(own, foreign);
         let own = [Net::of_host(own), Net::of_containers(own)];
-        let inside: BTreeSet<Net> = self.routes().copied().chain(own).collect();
+        let inside: BTreeSet<Net> = self.routes().copied().chain(own).gather();
         let is_inside = |to: &SocketAddr| match to.ip() {
             IpAddr::V4(ip) => [24, 32].iter().any(|bits| inside.contains(&Net::around(ip, *bits))),
             IpAddr::V6(_) => false,
@@ -267,7 +268,7 @@ fn bring_up(wanted: &Wanted, link: &SeenLink, changes: &mut Vec<Change>) {
     if !link.up {
         changes.push(Change::Up);
     }
-    let right: BTreeSet<&Net> = wanted.routes().filter(|to| is_right(wanted, link, to)).collect();
+    let right: BTreeSet<&Net> = wanted.routes().filter(|to| is_right(wanted, link, to)).gather();
     let wrong = link.routes.keys().filter(|to| !right.contains(to));
     changes.extend(wrong.copied().map(Change::RemoveRoute));
     let others = link.addresses.iter().filter(|address| **address != own);

@@ -1,5 +1,6 @@
 //! How a container is made. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -242,7 +243,7 @@ fn labels(deployment: &Deployment) -> BTreeMap<&'static str, String> {
 
 fn place_labels(service: &ServiceName, replica: Replica) -> BTreeMap<&'static str, String> {
     let number = replica.number().map(|number| (REPLICA, number.to_string()));
-    [(SERVICE_NAME, service.to_string())].into_iter().chain(number).collect()
+    [(SERVICE_NAME, service.to_string())].into_iter().chain(number).gather()
 }
 
 /// The same for the same address, so that nobody's memory of who is where gets stale.

@@ -1,5 +1,6 @@
 //! Traefik's API: what it has loaded, and where it listens.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -66,7 +67,7 @@ impl Api {
         let garbled =
             |error: serde_json::Error| ApiError::Garbled { address, why: error.to_string() };
         let all: Vec<EntryPoint> = serde_json::from_slice(&answer).map_err(garbled)?;
-        Ok(all.iter().filter_map(|it| Gate::parse(&it.name)).collect())
+        Ok(all.iter().filter_map(|it| Gate::parse(&it.name)).gather())
     }
 
     async fn get(&self, address: SocketAddrV4, what: &str) -> Result<Vec<u8>, ApiError> {

@@ -3,6 +3,7 @@
 //! Traefik asks when a route comes, and when any route changes; who was refused because a domain did
 //! not lead here yet would wait for that. Servers refuse those who ask too often, too.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -50,9 +51,9 @@ impl Awaited {
             let kept = files::read(store).ok().flatten().unwrap_or_default();
             let (kept, given) = (kept_in(&kept), &wanted.tls.certificates);
             let has_one = |domain: &&String| kept.contains(*domain) || is_given(domain, given);
-            self.certified = domains.iter().filter(has_one).cloned().collect();
+            self.certified = domains.iter().filter(has_one).cloned().gather();
         }
-        self.see(domains.difference(&self.certified).cloned().collect(), now)
+        self.see(domains.difference(&self.certified).cloned().gather(), now)
     }
 
     fn see(&mut self, missing: BTreeSet<String>, now: Instant) -> bool {
@@ -103,14 +104,14 @@ fn domains(wanted: &Dynamic) -> BTreeSet<String> {
         .values()
         .filter(|router| router.tls.as_ref().is_some_and(|tls| tls.cert_resolver.is_some()));
     let domain = |rule: &String| quoted(rule, "Host").map(str::to_owned);
-    by_acme.filter_map(|router| router.rule.as_ref().and_then(domain)).collect()
+    by_acme.filter_map(|router| router.rule.as_ref().and_then(domain)).gather()
 }
 
 /// The domains of the certificates that Traefik keeps.
 fn kept_in(store: &[u8]) -> BTreeSet<String> {
     let store: Value = serde_json::from_slice(store).unwrap_or_default();
     let kept = store[RESOLVER]["Certificates"].as_array().into_iter().flatten();
-    kept.filter_map(|it| it["domain"]["main"].as_str().map(str::to_owned)).collect()
+    kept.filter_map(|it| it["domain"]["main"].as_str().map(str::to_owned)).gather()
 }
 
 /// Whether one of those that are given is for a domain.

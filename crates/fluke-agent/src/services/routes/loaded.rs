@@ -1,5 +1,6 @@
 //! What Traefik says that it has loaded, and how that differs from what it should have. Pure.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 
@@ -140,7 +141,7 @@ fn differences<T: PartialEq>(
     loaded: &BTreeMap<String, T>,
     words: &mut Vec<String>,
 ) {
-    let names: BTreeSet<&String> = wanted.keys().chain(loaded.keys()).collect();
+    let names: BTreeSet<&String> = wanted.keys().chain(loaded.keys()).gather();
     for name in names.into_iter().filter(|name| !Dynamic::is_mark(name)) {
         let word = match (wanted.get(name), loaded.get(name)) {
             (Some(wanted), Some(loaded)) if wanted == loaded => continue,
@@ -174,7 +175,7 @@ fn upstreams(section: &Section, name: &str) -> BTreeSet<SocketAddrV4> {
     let servers = others.flat_map(Service::servers).chain(service.servers());
     let address = |url: &String| url.strip_prefix("http://").map(str::to_owned);
     let of = servers.filter_map(|it| it.address.clone().or(it.url.as_ref().and_then(address)));
-    of.filter_map(|address| address.parse().ok()).collect()
+    of.filter_map(|address| address.parse().ok()).gather()
 }
 
 fn gate(router: &Router) -> Option<Gate> {

@@ -1,5 +1,6 @@
 //! What is told of: each thing, and what the API says of it now.
 
+use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -78,7 +79,7 @@ impl World {
         let reconciles = self.reconciles.ids().into_iter().map(Topic::Reconcile);
         let services: Vec<Topic> =
             self.services.book().services().keys().cloned().map(Topic::Service).collect();
-        agents.chain(reconciles).chain(services).chain([Topic::Source]).collect()
+        agents.chain(reconciles).chain(services).chain([Topic::Source]).gather()
     }
 }
 

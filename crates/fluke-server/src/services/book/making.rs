@@ -1,5 +1,6 @@
 //! From what has changed to what is told: nothing else is made anew.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -113,10 +114,10 @@ impl Book {
         now: Instant,
     ) -> bool {
         let mut names = BTreeMap::new();
-        let mut routes: BTreeMap<_, _> = unrouted.into_iter().map(|key| (key, None)).collect();
+        let mut routes: BTreeMap<_, _> = unrouted.into_iter().map(|key| (key, None)).gather();
         for name in unlisted {
             let rows = self.directory.names.table().named(&name);
-            let before = rows.clone().filter_map(|key| key.address).collect();
+            let before = rows.clone().filter_map(|key| key.address).gather();
             names.extend(rows.map(|key| (key.clone(), None)));
             // A service of the commit that nothing serves has a name all the same.
             if let Some(service) = self.services.get(&name) {
@@ -144,7 +145,7 @@ impl Book {
             let peer = self.view.peer(&name);
             (name, peer)
         });
-        let has_changed = !self.directory.peers.turn(rows.collect()).is_empty();
+        let has_changed = !self.directory.peers.turn(rows.gather()).is_empty();
         let count = self.directory.peers.table().rows().len() / PEERS_PER_MS;
         self.peers_from = Some(now + Duration::from_millis(count as u64));
         has_changed
@@ -175,7 +176,7 @@ impl Book {
         let leavers = self.view.leavers(&self.services, now);
         self.editions.issue(self.directory.routes.hash(), leavers);
         let released = self.view.released(&self.editions, now);
-        let released_to = released.keys().cloned().collect();
+        let released_to = released.keys().cloned().gather();
         let before = std::mem::replace(&mut self.released_to, released_to);
         let mut news = Vec::new();
         for name in changed.into_iter().chain(before).chain(self.released_to.iter().cloned()) {
@@ -209,7 +210,7 @@ impl Book {
             _ => None,
         };
         let all = moved.chain(until).chain([REMEMBERED]).map(|patience| since + patience);
-        all.filter(|at| *at > now).collect()
+        all.filter(|at| *at > now).gather()
     }
 
     /// The next moment at which something changes by itself.

@@ -1,5 +1,6 @@
 //! What replicas wait for, and what is odd about their volumes, in words.
 
+use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ fn kept_from_their_volumes<'a>(
         let numbers = host.given.get(&service.name).into_iter().flatten();
         numbers.map(move |number| (*number, (name, host)))
     });
-    given.collect()
+    given.gather()
 }
 
 fn waits_for_volumes(
