@@ -58,7 +58,7 @@ const SAID_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) async fn goes_down() -> bool {
     let ask = async {
         let target = UnitName::parse("shutdown.target").ok()?;
-        let found = Bus::connect().await.ok()?.list(&[target]).await.ok()?;
+        let found = Link::default().bus().await.ok()?.list(&[target]).await.ok()?;
         Some(found.iter().any(|it| it.job.as_ref().is_some_and(|job| job.kind == "start")))
     };
     timeout(SAID_WITHIN, ask).await.ok().flatten().unwrap_or(false)

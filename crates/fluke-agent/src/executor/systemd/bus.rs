@@ -135,7 +135,7 @@ pub(super) struct Bus {
 }
 
 impl Bus {
-    pub(super) async fn connect() -> Result<Self, CallError> {
+    async fn connect() -> Result<Self, CallError> {
         let what = "connect to the system's D-Bus";
         let gone = |said: String| CallError::Gone { what: what.to_owned(), said };
         let connection = timeout(CONNECT, Builder::system().build()).await;
