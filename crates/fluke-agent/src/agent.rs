@@ -18,6 +18,7 @@ use fluke_model::message::{
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Output, Verdict};
 use fluke_wire::client::Target;
+use futures_util::future::{BoxFuture, Fuse, FusedFuture};
 use futures_util::stream::{self, BoxStream, FusedStream, SelectAll};
 use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
@@ -223,6 +224,9 @@ struct Agent<W: World, S> {
     stop: watch::Sender<bool>,
     /// Set once the agent was told to end.
     ending: Option<Ending>,
+    /// Whether the host goes down with it, while that is being found out; and what came of it.
+    asked: Fuse<BoxFuture<'static, bool>>,
+    goes_down: bool,
     stop_grace: Duration,
     /// When a command that still runs is taken along.
     hurry_at: Option<Instant>,
@@ -287,6 +291,8 @@ enum Done {
 /// What the loop waits for.
 enum Happening {
     ToldToEnd(Ending),
+    /// Whether the host does.
+    GoesDown(bool),
     OutOfPatience,
     Session(Event),
     Worked(Result<Done, JoinError>),
@@ -337,6 +343,8 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             work: JoinSet::new(),
             stop,
             ending: None,
+            asked: Fuse::terminated(),
+            goes_down: false,
             stop_grace: config.stop_grace,
             hurry_at: None,
             target: config.target,
@@ -366,7 +374,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     /// How it ended, once it has.
     fn is_over(&self) -> Option<Ending> {
         let is_idle = matches!(self.activity, Activity::Idle(_)) && self.lane_changes == 0;
-        self.ending.filter(|_| is_idle)
+        self.ending.filter(|_| is_idle && self.asked.is_terminated())
     }
 
     /// Whether nothing new is taken up.
@@ -404,12 +412,14 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     async fn wait(&mut self, mut endings: Pin<&mut impl FusedStream<Item = Ending>>) -> Happening {
         let idle = matches!(self.activity, Activity::Idle(_));
         let look = self.offline.next_look().filter(|_| idle).map(Instant::from_std);
-        let Self { events, work, session, outbox, store, watched, connection, lane, .. } = self;
+        let Self { events, work, session, outbox, store, watched, connection, lane, asked, .. } =
+            self;
         tokio::select! {
             biased;
             Some(ending) = endings.next(), if self.ending != Some(Ending::Stop) => {
                 Happening::ToldToEnd(ending)
             }
+            goes_down = asked => Happening::GoesDown(goes_down),
             Some(event) = events.recv() => Happening::Session(event),
             Some(done) = work.join_next() => Happening::Worked(done),
             Some(ended) = connection.join_next(), if self.ending != Some(Ending::Stop) => {
@@ -436,6 +446,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         match happening {
             Happening::ToldToEnd(Ending::Stop) => self.shut_down(),
             Happening::ToldToEnd(Ending::HandOver) => self.hand_over(),
+            Happening::GoesDown(goes_down) => self.hear_of_host(goes_down),
             Happening::OutOfPatience => self.hurry(),
             Happening::Session(event) => self.heard(event),
             Happening::Worked(done) => self.worked(done),
@@ -482,17 +493,11 @@ async fn send_next(
     Some(())
 }
 
-/// What the lane says; where there is none, nothing.
-async fn hear_lane(lane: Option<&mut Services>) -> Option<FromLane> {
-    match lane {
-        Some(lane) => lane.next().await,
-        None => std::future::pending().await,
-    }
-}
-
 mod hearing;
 mod serving;
 mod working;
+
+use serving::hear_lane;
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use fluke_wire::client::{ConnectError, Session, Target, connect};
 use tokio::task::JoinSet;
 
 use crate::agent::AgentConfig;
-use crate::executor::{Executors, LookAgain, Settings};
+use crate::executor::{Executors, LookAgain, Settings, systemd};
 use crate::host::environment::Environment;
 use crate::host::process::Stop;
 use crate::host::{Host, memory, orphans, users};
@@ -42,6 +42,11 @@ pub trait World: Send + Sync + 'static {
 
     /// Ends what an agent that was killed has left running under `mark`; says how many commands.
     fn end_left_behind(&self, mark: &str) -> impl Future<Output = usize> + Send;
+
+    /// Whether the host goes down, of which an agent that is told to stop is only a part.
+    fn goes_down(&self) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
 
     /// Lets go of what waiting does not need: nothing has been under way for a while.
     fn rest(&self) {}
@@ -153,6 +158,10 @@ impl World for ThisHost {
 
     async fn end_left_behind(&self, mark: &str) -> usize {
         orphans::end(mark).await
+    }
+
+    async fn goes_down(&self) -> bool {
+        systemd::goes_down().await
     }
 
     fn rest(&self) {

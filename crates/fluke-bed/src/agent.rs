@@ -66,7 +66,8 @@ impl Host {
         self.write("/etc/fluke/agent.hcl", &config);
         let service = &join.service;
         let unit = format!(
-            "[Unit]\nDescription=fluke agent\nStartLimitIntervalSec=0\n\n\
+            "[Unit]\nDescription=fluke agent\nStartLimitIntervalSec=0\n\
+             After=network.target dbus.service\n\n\
              [Service]\nType=exec\n\
              ExecStart=/opt/fluke/fluke agent --config /etc/fluke/agent.hcl\n\
              Restart=always\nRestartSec=100ms\nStateDirectory=fluke\nKillMode=process\n\

@@ -136,6 +136,8 @@ pub enum ToServer {
     /// Behind all else: the agent goes for good, and nobody looks after what its host runs any more.
     /// An agent that merely restarts says nothing.
     Leaving,
+    /// The host goes down, and what it runs with it: nobody is to be led there any more.
+    GoingDown,
     /// The answer to a [`ToAgent::Settle`], behind all its records.
     Settled {
         /// What was asked.

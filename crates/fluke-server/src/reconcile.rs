@@ -350,7 +350,8 @@ impl Machine {
             ToServer::Mesh(_)
             | ToServer::Placements(_)
             | ToServer::Resend(_)
-            | ToServer::Leaving => {}
+            | ToServer::Leaving
+            | ToServer::GoingDown => {}
         }
     }
 

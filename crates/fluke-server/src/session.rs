@@ -109,7 +109,7 @@ impl Session {
         let patience = self.heartbeat * MISSED;
         let mut beats = Beats::new(self.heartbeat, TokioInstant::now());
         let mut silent_at = TokioInstant::now() + patience;
-        let mut is_leaving = false;
+        let mut farewell = None;
         self.services.begin().await;
         let wanted = self.wanted();
         let connected = Input::Connected { hello: self.hello.clone(), session: self.id, wanted };
@@ -170,15 +170,18 @@ impl Session {
                             if message == ToServer::Heartbeat {
                                 beats.heard(now);
                             }
-                            is_leaving |= message == ToServer::Leaving;
+                            farewell = said_by(&message).or(farewell);
                             self.services.hear(&message, link).await;
                             break Input::Message(message);
                         }
-                        Ok(None) if is_leaving => {
-                            return End::Lost("the agent was uninstalled".into());
+                        ended => {
+                            let why = match (farewell, ended) {
+                                (Some(farewell), _) => farewell.into(),
+                                (None, Err(error)) => error.to_string(),
+                                (None, Ok(_)) => "the agent closed the connection".into(),
+                            };
+                            return End::Lost(why);
                         }
-                        Ok(None) => return End::Lost("the agent closed the connection".into()),
-                        Err(error) => return End::Lost(error.to_string()),
                     },
                     () = sleep_until(silent_at) => {
                         let seconds = patience.as_secs();
@@ -275,6 +278,15 @@ fn changes_what_is_known(input: &Input) -> bool {
             true
         }
         _ => false,
+    }
+}
+
+/// Why a connection is about to end, where that is what an agent says.
+fn said_by(message: &ToServer) -> Option<&'static str> {
+    match message {
+        ToServer::Leaving => Some("the agent was uninstalled"),
+        ToServer::GoingDown => Some("the host is going down: it was shut down or rebooted"),
+        _ => None,
     }
 }
 

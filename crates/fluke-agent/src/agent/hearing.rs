@@ -33,6 +33,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         self.outbox.clear();
         // A server that is new looks at everything anyway.
         self.noticed.clear();
+        self.say_that_host_goes_down();
         // Before anything else, what this server may not have heard of.
         self.telling_lost = self.store.lost();
         if self.telling_lost > 0 {
@@ -219,6 +220,8 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn shut_down(&mut self) {
         self.ending = Some(Ending::Stop);
         self.tell(AgentStatus::Stopping);
+        let world = self.world.clone();
+        self.asked = async move { world.goes_down().await }.boxed().fuse();
         self.abandon_checks();
         self.end_lane();
         let is_acting = matches!(self.activity, Activity::Acting(..) | Activity::Verifying(..));
@@ -228,6 +231,21 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
                 self.hurry_at = Some(Instant::now() + self.stop_grace);
             }
             _ => self.hurry(),
+        }
+    }
+
+    /// Where the host goes down others hear of it at once, whatever is still under way here.
+    pub(super) fn hear_of_host(&mut self, goes_down: bool) {
+        self.goes_down = goes_down;
+        if goes_down {
+            tracing::info!("the host goes down");
+        }
+        self.say_that_host_goes_down();
+    }
+
+    fn say_that_host_goes_down(&mut self) {
+        if self.goes_down && self.session.is_some() {
+            self.outbox.push_front(Out::Message(Box::new(ToServer::GoingDown)));
         }
     }
 

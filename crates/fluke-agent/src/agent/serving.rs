@@ -107,7 +107,8 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
     pub(super) fn heard_lane(&mut self, said: FromLane) {
         match said {
             FromLane::Say(message) => {
-                if self.session.is_some() {
+                // Containers that end with their host are no news.
+                if self.session.is_some() && !self.goes_down {
                     self.outbox.push_back(Out::Message(message));
                 }
             }
@@ -138,5 +139,13 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         if self.session.is_some() {
             self.outbox.push_back(Out::Record(id));
         }
+    }
+}
+
+/// What the lane says; where there is none, nothing.
+pub(super) async fn hear_lane(lane: Option<&mut Services>) -> Option<FromLane> {
+    match lane {
+        Some(lane) => lane.next().await,
+        None => std::future::pending().await,
     }
 }

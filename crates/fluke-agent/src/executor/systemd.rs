@@ -50,6 +50,20 @@ const AWAY: [Duration; 3] =
 /// How many questions about single units are put to systemd at once; it answers one by one.
 const AT_ONCE: usize = 8;
 
+/// How long systemd may take to say whether the host goes down.
+const SAID_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether systemd is about to bring the host down, in whatever way: all of them have a job to reach
+/// this target. Where nobody can tell, it is not.
+pub(crate) async fn goes_down() -> bool {
+    let ask = async {
+        let target = UnitName::parse("shutdown.target").ok()?;
+        let found = Link::default().bus().await.ok()?.list(&[target]).await.ok()?;
+        Some(found.iter().any(|it| it.job.as_ref().is_some_and(|job| job.kind == "start")))
+    };
+    timeout(SAID_WITHIN, ask).await.ok().flatten().unwrap_or(false)
+}
+
 /// The units of this host.
 #[derive(Debug)]
 pub(super) struct Systemd {

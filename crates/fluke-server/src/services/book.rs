@@ -52,6 +52,8 @@ pub enum Word {
     Answers,
     /// Its connection ended.
     Left,
+    /// Its host goes down, and what it runs with it.
+    GoesDown,
     /// It goes for good: nobody looks after what its host runs any more.
     Departs,
     /// Somebody says that its host will not come back.
@@ -296,9 +298,13 @@ impl Book {
                 other => other,
             }),
             Word::Departs => self.depart(agent, now.instant),
+            Word::GoesDown => {
+                // What its agent says from now on is of containers that end with it.
+                self.hear_no_more(agent);
+                self.is_now(agent, |_| Presence::Down(now.instant))
+            }
             Word::Left => {
-                self.sessions.remove(agent);
-                self.owns.remove(agent);
+                self.hear_no_more(agent);
                 self.is_now(agent, |before| match before {
                     Presence::Silent(since) => Presence::Silent(since),
                     _ => Presence::Restarting(now.instant),
@@ -390,10 +396,15 @@ impl Book {
         Urgency::Now
     }
 
-    /// A host that nobody looks after any more is none, but for the volumes that are on it.
-    fn depart(&mut self, agent: &AgentName, now: Instant) -> Urgency {
+    /// The session of an agent is over, whatever is still said in it.
+    fn hear_no_more(&mut self, agent: &AgentName) {
         self.sessions.remove(agent);
         self.owns.remove(agent);
+    }
+
+    /// A host that nobody looks after any more is none, but for the volumes that are on it.
+    fn depart(&mut self, agent: &AgentName, now: Instant) -> Urgency {
+        self.hear_no_more(agent);
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
         self.leads_otherwise(agent);

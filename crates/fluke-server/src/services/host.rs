@@ -68,6 +68,8 @@ pub enum Presence {
     Restarting(Instant),
     /// Nothing is heard of its machine; the connection may still be thought open.
     Silent(Instant),
+    /// It was told to shut down or to reboot: what it ran has ended, or is about to.
+    Down(Instant),
     /// Its agent went for good; there are volumes on it.
     Departed(Instant),
     /// Others spoke of it; it was not seen since this server started.
@@ -82,6 +84,7 @@ impl Presence {
             Self::Arriving(since)
             | Self::Restarting(since)
             | Self::Silent(since)
+            | Self::Down(since)
             | Self::Departed(since)
             | Self::Expected(since) => Some(since),
         }
@@ -97,7 +100,7 @@ impl Presence {
         match self {
             Self::Here | Self::Arriving(_) => true,
             Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
-            Self::Silent(_) | Self::Departed(_) | Self::Expected(_) => false,
+            Self::Silent(_) | Self::Down(_) | Self::Departed(_) | Self::Expected(_) => false,
         }
     }
 }

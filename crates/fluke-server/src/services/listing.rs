@@ -246,6 +246,7 @@ fn away(host: &HostView) -> Option<&'static str> {
         Presence::Here | Presence::Arriving(_) => None,
         Presence::Restarting(_) => Some("its agent is away; the container was left running"),
         Presence::Silent(_) => Some("its host does not answer"),
+        Presence::Down(_) => Some("its host was shut down or rebooted"),
         Presence::Departed(_) => Some("its agent was uninstalled"),
         Presence::Expected(_) => Some("its host was not seen since this server was started"),
     }

@@ -58,7 +58,7 @@ pub type WhereaboutRows = BTreeMap<ServiceName, Whereabouts>;
 
 impl View {
     /// Takes note of an agent that connected. What was known of its host holds until it says
-    /// otherwise; whether it has left the mesh is said.
+    /// otherwise, unless the host was booted since; whether it has left the mesh is said.
     pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
         let presence = Presence::Arriving(now);
         self.forgotten.remove(name);
@@ -68,6 +68,10 @@ impl View {
         let arrive = |host: &mut HostView| {
             let Came { labels, node_type, executors } = came;
             (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
+            if let Presence::Down(_) = host.presence {
+                // Nothing of what ran there does before it says so.
+                host.deployments.values_mut().for_each(|it| it.serves = false);
+            }
             host.presence = presence;
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()

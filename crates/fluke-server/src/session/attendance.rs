@@ -124,6 +124,7 @@ impl Attendance {
             ToServer::Resend(section) => return self.forget(*section),
             // One that never spoke of services has nothing to take leave of.
             ToServer::Leaving if self.seat.is_some() => Word::Departs,
+            ToServer::GoingDown if self.seat.is_some() => Word::GoesDown,
             _ => return,
         };
         if self.seat.is_none() {

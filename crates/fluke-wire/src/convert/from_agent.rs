@@ -56,6 +56,7 @@ pub(crate) fn to_server_to_proto(message: ToServer) -> Body {
             Body::Resend(proto::Resend { section: section_to_proto(section) })
         }
         ToServer::Leaving => Body::Leaving(proto::Leaving {}),
+        ToServer::GoingDown => Body::GoingDown(proto::GoingDown {}),
         ToServer::Settled { instruction, problem } => Body::Settled(proto::Settled {
             instruction: Some(instruction_to_proto(instruction)),
             problem: problem.map(|problem| clip(problem, MAX_REASON)),
@@ -101,6 +102,7 @@ pub(crate) fn to_server_from_proto(body: Option<Body>) -> Result<Option<ToServer
             None => return Ok(None),
         },
         Body::Leaving(proto::Leaving {}) => ToServer::Leaving,
+        Body::GoingDown(proto::GoingDown {}) => ToServer::GoingDown,
         Body::Settled(settled) => ToServer::Settled {
             instruction: instruction("settled.instruction", settled.instruction)?,
             problem: settled

@@ -1,3 +1,9 @@
+use std::future::ready;
+
+use fluke_model::time::Timestamp;
+use fluke_wire::client::{ConnectError, Session};
+use tokio::sync::oneshot;
+
 use super::*;
 
 /// Whether a process has `mark` as one of its arguments.
@@ -156,4 +162,66 @@ async fn an_agent_that_goes_for_good_says_so_and_one_that_restarts_does_not() {
         drop(guest);
         host.start();
     }
+}
+
+/// This host, while it is told to shut down.
+struct ShutDown;
+
+impl World for ShutDown {
+    type Steps = Executors;
+
+    fn now(&self) -> Timestamp {
+        ThisHost.now()
+    }
+
+    fn random(&self) -> u64 {
+        ThisHost.random()
+    }
+
+    async fn connect(&self, target: &Target, hello: Hello) -> Result<Session, ConnectError> {
+        ThisHost.connect(target, hello).await
+    }
+
+    async fn end_left_behind(&self, mark: &str) -> usize {
+        ThisHost.end_left_behind(mark).await
+    }
+
+    fn goes_down(&self) -> impl Future<Output = bool> + Send {
+        ready(true)
+    }
+
+    fn steps(&self, config: &AgentConfig, mark: &str, stop: Stop) -> Executors {
+        ThisHost.steps(config, mark, stop)
+    }
+}
+
+#[tokio::test]
+async fn an_agent_whose_host_goes_down_says_so_before_its_command_has_ended() {
+    let mut hall = Hall::open().await;
+    let mut host = Host::new(hall.address);
+    host.config.stop_grace = Duration::from_secs(60);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let endings = stream::once(async {
+        let _ = stopped.await;
+        Ending::Stop
+    });
+    let config = host.config.clone();
+    let agent = tokio::spawn(async { run_in(ShutDown, config, endings, |_| {}).await });
+    let mut guest = hall.next_guest().await;
+    let snapshot = slow(&host);
+    guest.give(&snapshot).await;
+    guest.order_apply(&snapshot, &[0]).await;
+    assert_eq!(facts(&[guest.record().await]), ["slow began"]);
+    drop(stop);
+    assert_eq!(guest.next().await, ToServer::GoingDown);
+
+    // One that it comes back to meanwhile has not heard it.
+    drop(guest);
+    let mut guest = hall.next_guest().await;
+    assert_eq!(guest.next().await, ToServer::GoingDown);
+    hall::release(&host.path("gate")).await;
+    let told = [guest.record().await, guest.record().await];
+    assert_eq!(facts(&told), ["slow began", "slow ended success"]);
+    drop(guest);
+    assert_eq!(agent.await.expect("no panic").expect("no error"), Ending::Stop);
 }

@@ -349,6 +349,7 @@ enum Step {
     Comes(usize),
     Reports(usize, Vec<(u32, bool, bool)>),
     Leaves(usize),
+    GoesDown(usize),
     FallsSilent(usize),
     Answers(usize),
     Wants(Option<u32>),
@@ -362,6 +363,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => host.clone().prop_map(Step::Comes),
         4 => (host.clone(), deployments).prop_map(|(host, all)| Step::Reports(host, all)),
         1 => host.clone().prop_map(Step::Leaves),
+        1 => host.clone().prop_map(Step::GoesDown),
         1 => host.clone().prop_map(Step::FallsSilent),
         1 => host.prop_map(Step::Answers),
         1 => prop::option::of(0..4u32).prop_map(Step::Wants),
@@ -398,6 +400,7 @@ proptest! {
                     lab.reports(HOSTS[host], all);
                 }
                 Step::Leaves(host) => drop(lab.says(HOSTS[host], Word::Left)),
+                Step::GoesDown(host) => drop(lab.says(HOSTS[host], Word::GoesDown)),
                 Step::FallsSilent(host) => drop(lab.says(HOSTS[host], Word::Silent)),
                 Step::Answers(host) => drop(lab.says(HOSTS[host], Word::Answers)),
                 Step::Wants(replicas) => lab.wants(service(replicas)),
@@ -454,6 +457,39 @@ fn who_goes_for_good_is_led_to_no_more_at_once_and_who_restarts_still_is() {
     assert_eq!(lab.says("b", Word::Left), Urgency::None);
     lab.says("a", Word::Departs);
     assert_eq!(led_to(&lab), 0, "this is no mere suspicion");
+}
+
+#[test]
+fn a_host_that_goes_down_is_led_to_no_more_at_once_unless_there_is_nobody_else() {
+    let mut lab = Lab::settled(None);
+    for (host, last) in [("a", 4), ("b", 5)] {
+        lab.joins(host, vec![deployment(host, Replica::Own, at(last))]);
+    }
+    assert_eq!(lab.says("b", Word::GoesDown), Urgency::Now);
+    assert_eq!(lab.addresses(), ["10.200.1.4"]);
+    for word in [Word::Answers, Word::Silent, Word::Left] {
+        assert_eq!(lab.says("b", word), Urgency::None, "it was the last word");
+    }
+    lab.comes("b", NodeType::Worker);
+    assert_eq!(lab.addresses(), ["10.200.1.4"], "it was booted, and runs nothing yet");
+    lab.reports("b", vec![deployment("b", Replica::Own, at(5))]);
+    assert_eq!(lab.addresses().len(), 2);
+    lab.says("a", Word::GoesDown);
+    lab.says("b", Word::GoesDown);
+    assert_eq!(lab.addresses().len(), 2, "somewhere to go is better than nowhere");
+}
+
+#[test]
+fn replicas_of_a_host_that_goes_down_wait_for_it_as_for_one_that_is_away() {
+    let mut lab = Lab::settled(Some(1));
+    lab.joins("a", vec![deployment("0", Replica::Number(0), at(4))]);
+    lab.joins("b", vec![]);
+    lab.says("a", Word::GoesDown);
+    assert_eq!(lab.placed()[&0], name("a"), "it may come back");
+    let due = lab.book.due().expect("its time will be up");
+    assert_eq!(due, lab.now + service(Some(1)).reschedule_after);
+    lab.passes(due - lab.now);
+    assert_eq!(lab.placed()[&0], name("b"));
 }
 
 #[test]

@@ -161,6 +161,10 @@ fn a_host_that_is_away_does_not_hide_what_failed_on_others() {
     assert_eq!((seen.status, seen.counts.serving), (Status::InSync, 1));
     let a = &seen.deployments[0];
     assert_eq!((a.status, a.note.as_deref()), (Status::Offline, Some("its host does not answer")));
+    lab.says("a", Word::GoesDown);
+    let a = &lab.seen().deployments[0];
+    let why = Some("its host was shut down or rebooted");
+    assert_eq!((a.status, a.connected, a.note.as_deref()), (Status::Offline, false, why));
 
     let failed = DeploymentReport { phase: Phase::Failed, ..lab.wanted("b", Replica::Own) };
     lab.runs("b", vec![failed]);

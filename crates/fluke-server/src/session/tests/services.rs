@@ -204,6 +204,31 @@ async fn an_agent_that_restarts_keeps_its_names() {
 }
 
 #[tokio::test]
+async fn a_host_that_goes_down_is_led_to_no_more_while_its_agent_still_ends_something() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    let mut b = Host::joins(&door, "b", NodeType::Worker).await;
+    a.runs(vec![own(1)]).await;
+    b.runs(vec![own(2)]).await;
+    b.until("it knows of both", |b| b.addresses() == [address(1), address(2)]).await;
+    a.says(ToServer::GoingDown).await;
+    b.until("a is gone from the names", |b| b.addresses() == [address(2)]).await;
+    assert!(door.agent("a").connected);
+    drop(a);
+    let why = Some("the host is going down: it was shut down or rebooted".to_owned());
+    door.until("it is on record why", |door| {
+        door.told().contains(&("agent_disconnected", why.clone()))
+    })
+    .await;
+    // It is booted, and whatever is told next is told without it.
+    let mut a = Host::joins(&door, "a", NodeType::Worker).await;
+    a.until("it is told of b", |a| a.addresses() == [address(2)]).await;
+    a.runs(vec![own(1)]).await;
+    b.until("it is back", |b| b.addresses() == [address(1), address(2)]).await;
+}
+
+#[tokio::test]
 async fn an_agent_that_comes_back_is_told_what_changed_since_and_nothing_again() {
     let door = Door::open().await;
     door.serve("aaa", service(None));

@@ -1,11 +1,10 @@
 //! What a host was for services it is no more: a proxy, or any part of it.
 
-use fluke_bed::TOKEN;
 use fluke_model::event::EventKind;
 
 use super::support::{
-    HTTP, address, answer, containers, described, has_image, is_proxy, running, runs_one, service,
-    shop, traefik,
+    HTTP, address, answer, containers, described, has_image, is_installed, is_proxy, running,
+    runs_one, service, shop, traefik,
 };
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -110,14 +109,4 @@ fn a_host_whose_agent_is_uninstalled_is_led_to_no_more_at_once() {
         events.last().and_then(|event| event.output.clone()).unwrap_or_default()
     };
     bed.until("it is told why", |bed| why(bed).contains("was uninstalled"));
-}
-
-/// Has the agent, which the bed started, be one that `fluke install` has made.
-fn is_installed(bed: &Bed, host: &Host) {
-    host.run("systemctl disable --quiet --now fluke-agent; rm /etc/systemd/system/fluke-agent.service; systemctl daemon-reload");
-    let url = bed.server().grpc();
-    let told = host
-        .run(&format!("FLUKE_TOKEN={TOKEN} /opt/fluke/fluke install agent --url grpcs://{url}"));
-    assert!(told.contains("the agent is connected"), "{told}");
-    bed.settles();
 }

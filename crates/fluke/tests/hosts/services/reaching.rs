@@ -6,8 +6,8 @@ use fluke_model::event::EventKind;
 use fluke_model::id::StepAddress;
 
 use super::support::{
-    HTTP, address, answer, containers, has_image, is_proxy, resolved, running, runs_one, service,
-    shop, traefik,
+    HTTP, address, answer, containers, described, has_image, is_installed, is_proxy, resolved,
+    running, runs_one, service, shop, traefik,
 };
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -190,6 +190,71 @@ fn a_host_that_is_cut_off_goes_on_and_is_led_to_again_when_it_is_back() {
     assert_eq!(running(&apps[1], "web"), [found[1].clone()], "it goes on");
     bed.reunite(&apps[1]);
     bed.until("it is back", |_| resolved(&apps[0], &found[0], "web.internal") == all);
+}
+
+/// Why the agent of a host was last gone.
+fn why_gone(bed: &Bed, host: &str) -> String {
+    let events = bed.events_of(host, EventKind::AgentDisconnected);
+    events.last().and_then(|event| event.output.clone()).unwrap_or_default()
+}
+
+/// An apply that begins, and ends when it may.
+const SLOW: &str = r#"
+task "slow" {
+  selector {
+    match_labels = { role = "app" }
+  }
+  shell "slow" {
+    check   = "test -e /srv/go"
+    command = "touch /srv/began; until test -e /srv/go; do sleep 0.1; done"
+  }
+}
+"#;
+
+#[test]
+fn a_host_that_goes_down_in_good_order_says_so_and_is_led_to_no_more_from_then_on() {
+    let Some(bed) = bed() else { return };
+    let (edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
+    let mut all: Vec<_> = apps.iter().zip(&found).map(|(app, it)| address(app, it)).collect();
+    all.sort();
+    let left = [address(&apps[0], &found[0])];
+    let named = || resolved(&apps[0], &found[0], "web.internal");
+    is_installed(&bed, &apps[1]);
+    bed.until("both are known", |_| named() == all);
+    apps[1].run("systemctl restart fluke-agent");
+    bed.settles();
+    assert_eq!(named(), all, "an agent that restarts takes nothing along");
+    assert_eq!(why_gone(&bed, "app-2"), "the agent closed the connection");
+
+    let drifts = || bed.events_of("app-2", EventKind::DriftDetected).len();
+    let before = drifts();
+    apps[1].stop();
+    bed.until("it is on record why", |bed| why_gone(bed, "app-2").contains("going down"));
+    bed.until("it has left the names", |_| named() == left);
+    // Not for want of its agent, which others would be led there without for thirty seconds.
+    let why = "its host was shut down or rebooted";
+    assert!(described(&bed).contains(why), "{}", described(&bed));
+    assert_eq!(drifts(), before, "what ends with its host is no drift");
+    apps[1].start();
+    bed.until("it is back", |_| named() == all);
+
+    // The agent has something to end first, and the whole host waits for that.
+    apps[0].run("touch /srv/go");
+    bed.commit("slow.fluke.hcl", SLOW);
+    apps[1].until("test -e /srv/began");
+    let before = drifts();
+    apps[1].run("systemctl reboot");
+    bed.until("it has left the names", |_| named() == left);
+    bed.until("the shop answers", |_| (0..10).all(|_| shop(&edge) == "1"));
+    assert!(apps[1].agent().is_some_and(|it| it.agent.connected), "its agent has not ended");
+    assert!(described(&bed).contains(why), "{}", described(&bed));
+    assert_eq!(drifts(), before);
+    apps[1].run("touch /srv/go");
+    apps[1].reboot();
+    bed.until("it is back once more", |_| named() == all);
+    bed.settles();
 }
 
 /// The first process of a container; 0 while there is none.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fluke_bed::TOKEN;
 use fluke_model::api::{ReconcileAccepted, ReconcileProgress};
 
 use crate::hosts::support::{Bed, Host, Join};
@@ -118,6 +119,16 @@ pub fn answer(host: &Host, url: &str) -> String {
 pub fn described(bed: &Bed) -> String {
     let said = bed.server().get::<serde_json::Value>("/api/v1/services/web");
     said.map(|said| said.to_string()).unwrap_or_default()
+}
+
+/// Has the agent, which the bed started, be one that `fluke install` has made.
+pub fn is_installed(bed: &Bed, host: &Host) {
+    host.run("systemctl disable --quiet --now fluke-agent; rm /etc/systemd/system/fluke-agent.service; systemctl daemon-reload");
+    let url = bed.server().grpc();
+    let told = host
+        .run(&format!("FLUKE_TOKEN={TOKEN} /opt/fluke/fluke install agent --url grpcs://{url}"));
+    assert!(told.contains("the agent is connected"), "{told}");
+    bed.settles();
 }
 
 /// Somebody wants `app-1` to be put right now.

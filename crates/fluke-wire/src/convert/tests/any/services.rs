@@ -227,6 +227,7 @@ pub(super) fn any_to_server() -> impl Strategy<Value = ToServer> {
         known.prop_map(ToServer::Placements),
         select(&SECTIONS[..]).prop_map(ToServer::Resend),
         Just(ToServer::Leaving),
+        Just(ToServer::GoingDown),
         (instruction(), option::of(text()))
             .prop_map(|(instruction, problem)| ToServer::Settled { instruction, problem }),
     ]
