@@ -135,8 +135,9 @@ impl HostView {
         }
         if report.whole {
             self.deployments.clear();
+            // What it has it says itself; what others said it was given, it may have lost since.
             if std::mem::take(&mut self.is_hearsay) {
-                self.keep_what_has_volumes();
+                self.given.clear();
             }
             if matches!(self.presence, Presence::Arriving(_)) {
                 self.presence = Presence::Here;
@@ -146,21 +147,16 @@ impl HostView {
         self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
     }
 
-    /// What it was given according to others, it may have or not; where it has the volumes, it has.
-    fn keep_what_has_volumes(&mut self) {
+    /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
+    pub(super) fn depart(&mut self, services: &Services, now: Instant) {
+        self.suspect(services);
+        self.presence = Presence::Departed(now);
         let Self { given, volumes, .. } = self;
         given.retain(|service, numbers| {
             let kept = volumes.get(service);
             numbers.retain(|number| kept.is_some_and(|kept| kept.contains_key(number)));
             !numbers.is_empty()
         });
-    }
-
-    /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
-    pub(super) fn depart(&mut self, services: &Services, now: Instant) {
-        self.suspect(services);
-        self.presence = Presence::Departed(now);
-        self.keep_what_has_volumes();
         self.deployments.clear();
         (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
     }

@@ -28,9 +28,13 @@ struct Lab {
 impl Lab {
     fn new(replicas: Option<u32>) -> Self {
         let now = Instant::now();
-        let mut lab = Self { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
+        let mut lab = Self::of(Book::new(now), now);
         lab.wants(service(replicas));
         lab
+    }
+
+    fn of(book: Book, now: Instant) -> Self {
+        Self { book, now, sessions: 0, told: BTreeMap::new() }
     }
 
     /// One that has been there for a while.
