@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fluke_model::directory::{Claim, NameKey, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
+use fluke_model::placement::Placement;
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
 use fluke_model::time::Timestamp;
@@ -17,6 +18,7 @@ use fluke_model::time::Timestamp;
 use super::alarms::Alarms;
 use super::editions::Editions;
 use super::host::{HostView, Presence, RESTART_GRACE};
+use super::moves::Move;
 use super::sheet::Sheet;
 use super::view::{Came, Services, View, public_keys, takes};
 use crate::reconcile::Now;
@@ -117,6 +119,8 @@ pub struct News {
     pub owns: Vec<(AgentName, Own)>,
     /// Those that look otherwise to whoever watches.
     pub services: BTreeSet<ServiceName>,
+    /// Replicas that were elsewhere before.
+    pub moves: Vec<Move>,
 }
 
 /// Everything that is known of services.
@@ -137,6 +141,8 @@ pub struct Book {
     touched: BTreeSet<ServiceName>,
     /// The numbered services whose replicas may go to whoever comes.
     restless: BTreeSet<ServiceName>,
+    /// Where each numbered replica was last.
+    homes: BTreeMap<ServiceName, Placement>,
     /// Since when there is this server.
     started: Instant,
     /// Until when nothing new is placed.
@@ -178,6 +184,7 @@ impl Book {
             changed: Changed::default(),
             touched: BTreeSet::new(),
             restless: BTreeSet::new(),
+            homes: BTreeMap::new(),
             started: now,
             settling: Some(now + SETTLING),
             alarms: Alarms::default(),

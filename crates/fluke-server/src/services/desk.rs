@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
+use fluke_model::event::Event;
 use fluke_model::id::{AgentName, SessionId};
 use tokio::sync::{mpsc, watch};
 
@@ -20,6 +21,7 @@ use super::bulletin::Bulletin;
 use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
+use crate::events::EventSink;
 use crate::session::pulse::Pulses;
 use crate::source::Desired;
 
@@ -69,6 +71,7 @@ impl Desk {
     /// Starts the desk; it ends with whoever says what Git says, or with the last who may ask.
     pub fn start(
         git: watch::Receiver<Option<Arc<Desired>>>,
+        events: Arc<dyn EventSink>,
         changes: Changes,
         clock: Clock,
     ) -> Self {
@@ -81,6 +84,7 @@ impl Desk {
             lots: BTreeMap::new(),
             desired,
             bulletin,
+            events,
             changes,
             clock,
             told: Told::default(),
@@ -159,6 +163,7 @@ struct Clerk {
     lots: BTreeMap<AgentName, (SessionId, watch::Sender<Lot>)>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     bulletin: watch::Sender<Arc<Bulletin>>,
+    events: Arc<dyn EventSink>,
     changes: Changes,
     clock: Clock,
     told: Told,
@@ -307,6 +312,10 @@ impl Clerk {
         }
         for service in news.services {
             self.changes.tell(Change::Service(service));
+        }
+        let (commit, time) = (desired.map(|it| it.commit.clone()), self.clock.read().wall);
+        for it in news.moves {
+            self.events.record(Event { commit: commit.clone(), ..it.event(time) });
         }
     }
 

@@ -272,14 +272,17 @@ impl HostView {
         of_it.filter(is_rooted).filter_map(|it| it.replica.number())
     }
 
-    /// The numbered replicas of a service that it runs, or was given. What retires is on its way out.
+    /// The numbered replicas of a service that it runs, or was given.
     pub(super) fn holds(&self, service: &ServiceName) -> BTreeSet<u32> {
-        let is_held =
-            |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
-        let runs = self.deployments.values().filter(is_held);
-        let runs = runs.filter_map(|it| it.replica.number());
         let given = self.given.get(service).into_iter().flatten().copied();
-        runs.chain(given).collect()
+        self.running(service).chain(given).collect()
+    }
+
+    /// The numbered replicas of a service that it says are its own, well or not. What retires is on
+    /// its way out.
+    pub(super) fn running(&self, service: &ServiceName) -> impl Iterator<Item = u32> {
+        let is_its = |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
+        self.deployments.values().filter(is_its).filter_map(|it| it.replica.number())
     }
 }
 

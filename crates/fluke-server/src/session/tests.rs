@@ -72,7 +72,7 @@ impl Door {
             open,
             trust: Arc::new(Trust::new(vec![Grant::any("token")])),
             registry: registry.clone(),
-            desk: Desk::start(wanted, changes.clone(), Clock::default()),
+            desk: Desk::start(wanted, sink.clone(), changes.clone(), Clock::default()),
             outlets: Outlets {
                 events: sink.clone(),
                 alerts: None,

@@ -1,3 +1,4 @@
+mod moving;
 mod releasing;
 mod scratch;
 mod volumes;
@@ -23,6 +24,7 @@ struct Lab {
     now: Instant,
     sessions: u64,
     told: BTreeMap<AgentName, Own>,
+    moves: Vec<Move>,
 }
 
 impl Lab {
@@ -34,7 +36,7 @@ impl Lab {
     }
 
     fn of(book: Book, now: Instant) -> Self {
-        Self { book, now, sessions: 0, told: BTreeMap::new() }
+        Self { book, now, sessions: 0, told: BTreeMap::new(), moves: Vec::new() }
     }
 
     /// One that has been there for a while.
@@ -57,8 +59,10 @@ impl Lab {
     fn turn(&mut self) {
         let news = self.book.go_through(self.now);
         self.told.extend(news.owns);
+        self.moves.extend(news.moves);
         let again = self.book.go_through(self.now);
-        assert!(!again.directory && again.owns.is_empty(), "nothing changed: {again:?}");
+        let is_at_rest = !again.directory && again.owns.is_empty() && again.moves.is_empty();
+        assert!(is_at_rest, "nothing changed: {again:?}");
     }
 
     fn says(&mut self, host: &str, word: Word) -> Urgency {
@@ -70,9 +74,12 @@ impl Lab {
     }
 
     fn comes(&mut self, host: &str, node_type: NodeType) {
+        self.comes_as(host, came(Labels::default(), node_type));
+    }
+
+    fn comes_as(&mut self, host: &str, came: Word) {
         self.sessions += 1;
         let now = Now { instant: self.now, wall: Timestamp(1) };
-        let came = came(Labels::default(), node_type);
         self.book.hear(&name(host), SessionId(self.sessions), came, now);
         self.turn();
     }

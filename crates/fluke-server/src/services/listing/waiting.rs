@@ -9,6 +9,7 @@ use fluke_model::volume::Volume;
 
 use super::Idle;
 use crate::services::host::HostView;
+use crate::services::moves::span;
 use crate::services::view::View;
 
 /// How many replicas are told of one by one.
@@ -177,15 +178,6 @@ fn moves(patience: Duration, away: Duration) -> String {
             let (left, patience) = (span(left), span(patience));
             format!("{elsewhere} in {left}, once this one was away for {patience}")
         }
-    }
-}
-
-/// As manifests write it.
-fn span(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, 0) => format!("{minutes}m"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
     }
 }
 

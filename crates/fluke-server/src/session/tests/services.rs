@@ -367,7 +367,8 @@ impl Slow {
     /// It was here before, and so takes its seat before it says anything.
     async fn comes(hello: Hello) -> Self {
         let (git, wanted) = watch::channel(None);
-        let desk = Desk::start(wanted, Changes::default(), Clock::default());
+        let desk =
+            Desk::start(wanted, Arc::<Sink>::default(), Changes::default(), Clock::default());
         desk.attend(&hello.name, SessionId(1), came(Labels::default(), hello.node_type)).await;
         while !desk.knows(&hello.name) {
             tokio::task::yield_now().await;
