@@ -158,6 +158,9 @@ impl Session {
                             }
                             beats.said(TokioInstant::now());
                         }
+                        if let Some(message) = self.services.network_anew() {
+                            break Input::Message(message);
+                        }
                         if self.services.is_placed_anew() && let Some(wanted) = self.wanted() {
                             break Input::Wanted(wanted);
                         }
@@ -172,7 +175,7 @@ impl Session {
                             }
                             is_leaving |= message == ToServer::Leaving;
                             self.services.hear(&message, link).await;
-                            break Input::Message(message);
+                            break Input::Message(self.services.complete(message));
                         }
                         Ok(None) if is_leaving => {
                             return End::Lost("the agent was uninstalled".into());

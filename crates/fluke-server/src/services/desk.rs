@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::book::{Book, Own, Urgency, Word};
 use super::bulletin::Bulletin;
+use super::claims::NONE_LEFT;
 use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
@@ -114,6 +115,12 @@ impl Desk {
     /// Everything that is known, for those who ask. Held as briefly as possible: the desk waits.
     pub fn book(&self) -> RwLockReadGuard<'_, Book> {
         self.book.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose subnet is whose, to be arranged.
+    #[cfg(test)]
+    pub(crate) fn arrange(&self, arrange: impl FnOnce(&mut super::claims::Claims)) {
+        arrange(self.book.write().expect("unpoisoned").claims_mut());
     }
 
     /// Whether a host has to do with services, as far as is known.
@@ -314,6 +321,9 @@ impl Clerk {
             self.changes.tell(Change::Service(service));
         }
         let (commit, time) = (desired.map(|it| it.commit.clone()), self.clock.read().wall);
+        for agent in news.without_subnet {
+            tracing::warn!(%agent, "{NONE_LEFT}");
+        }
         for it in news.moves {
             self.events.record(Event { commit: commit.clone(), ..it.event(time) });
         }

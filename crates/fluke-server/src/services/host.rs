@@ -54,6 +54,8 @@ pub struct HostView {
     pub behind: Option<Instant>,
     /// How it is reached.
     pub mesh: Option<MeshReport>,
+    /// Whether there is no subnet for it.
+    pub is_without_subnet: bool,
 }
 
 /// Whether a host is there.
@@ -125,6 +127,7 @@ impl HostView {
             network: None,
             behind: None,
             mesh: None,
+            is_without_subnet: false,
         }
     }
 
@@ -159,6 +162,7 @@ impl HostView {
         });
         self.deployments.clear();
         (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
+        self.is_without_subnet = false;
     }
 
     /// Takes note that it cannot be asked any more: what it was told to make it may have made.
@@ -200,6 +204,11 @@ impl HostView {
 
     /// Whether replicas that may be anywhere can be here: they run, and others reach them.
     pub fn takes_replicas(&self) -> bool {
+        self.allows_replicas() && !self.is_without_subnet
+    }
+
+    /// Whether its own config lets them be here.
+    pub fn allows_replicas(&self) -> bool {
         self.does(ServiceExecutor::Container) && self.does(ServiceExecutor::Mesh)
     }
 

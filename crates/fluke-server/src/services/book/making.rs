@@ -20,6 +20,9 @@ impl Book {
         self.settle(now);
         let late = self.alarms.ring(now);
         late.iter().for_each(|agent| self.time_is_up(agent, now));
+        while let Some(agent) = self.view.claims.help_next() {
+            self.has_other_subnet(&agent);
+        }
         let changed = std::mem::take(&mut self.changed);
         let is_late = !late.is_empty();
         let mut news = News { directory: changed.in_force, is_late, ..News::default() };
@@ -38,6 +41,7 @@ impl Book {
         }
         self.due = self.next_due(now);
         news.services = std::mem::take(&mut self.touched);
+        news.without_subnet = std::mem::take(&mut self.without_subnet);
         news
     }
 
@@ -226,6 +230,7 @@ impl Book {
                 placed: is_known(host, now).then(|| host.given.clone()),
                 released: released.get(&name).cloned().unwrap_or_default(),
                 subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(&name)),
+                is_without_subnet: host.is_without_subnet,
             };
             if self.owns.get(&name) != Some(&own) {
                 self.owns.insert(name.clone(), own.clone());

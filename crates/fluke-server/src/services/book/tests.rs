@@ -1,6 +1,7 @@
 mod moving;
 mod releasing;
 mod scratch;
+mod subnets;
 mod volumes;
 
 use std::net::Ipv4Addr;
@@ -25,6 +26,7 @@ struct Lab {
     sessions: u64,
     told: BTreeMap<AgentName, Own>,
     moves: Vec<Move>,
+    without_subnet: Vec<AgentName>,
 }
 
 impl Lab {
@@ -36,7 +38,8 @@ impl Lab {
     }
 
     fn of(book: Book, now: Instant) -> Self {
-        Self { book, now, sessions: 0, told: BTreeMap::new(), moves: Vec::new() }
+        let (told, moves, without_subnet) = Default::default();
+        Self { book, now, sessions: 0, told, moves, without_subnet }
     }
 
     /// One that has been there for a while.
@@ -60,6 +63,7 @@ impl Lab {
         let news = self.book.go_through(self.now);
         self.told.extend(news.owns);
         self.moves.extend(news.moves);
+        self.without_subnet.extend(news.without_subnet);
         let again = self.book.go_through(self.now);
         let is_at_rest = !again.directory && again.owns.is_empty() && again.moves.is_empty();
         assert!(is_at_rest, "nothing changed: {again:?}");
@@ -292,25 +296,6 @@ fn a_server_that_starts_knows_when_all_are_back_that_somebody_knows() {
     assert!(!is_whole(&lab, before), "it may run something");
     lab.reports("b", vec![]);
     assert!(is_whole(&lab, before));
-}
-
-#[test]
-fn two_hosts_that_claim_one_subnet_get_one_each() {
-    let mut lab = Lab::settled(None);
-    let mesh = |key: u8, since: u64| {
-        let subnet = Subnet::new(7).expect("in range");
-        let claim = Some(Claim { subnet, since: Timestamp(since) });
-        Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
-    };
-    lab.comes("late", NodeType::Worker);
-    lab.says("late", mesh(1, 200));
-    assert_eq!(lab.told[&name("late")].subnet.map(|claim| claim.subnet.number()), Some(7));
-    lab.comes("early", NodeType::Worker);
-    lab.says("early", mesh(2, 100));
-    let subnet = |host: &str| lab.told[&name(host)].subnet.map(|claim| claim.subnet.number());
-    assert_eq!(subnet("early"), Some(7));
-    assert_ne!(subnet("late"), Some(7));
-    assert_eq!(lab.book.directory.peers.table().rows().len(), 2);
 }
 
 #[test]
