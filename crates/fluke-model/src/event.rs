@@ -90,6 +90,8 @@ event_kinds! {
     ReconcileRequested => "reconcile_requested",
     /// A reconcile that somebody asked for is done.
     ReconcileFinished => "reconcile_finished",
+    /// A numbered replica was on one host and is given to another.
+    ReplicaMoved => "replica_moved",
     /// An alert could not be delivered.
     AlertFailed => "alert_failed",
     /// Events were lost, and how many.

@@ -46,17 +46,18 @@ pub type Placement = BTreeMap<u32, AgentName>;
 /// Places every replica. `candidates` are those that match or have volumes, each once, in any order.
 pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
-    placing.keep_what_is_held();
+    placing.keep_what_has_a_place(|_| true);
     placing.find_room_for_the_rest();
     placing.even_out();
     placing.placement
 }
 
 /// Leaves every replica where it is, and places none that is nowhere: for as long as it is not known
-/// who is there.
+/// who is there. To have a volume of one is not enough: it may be an old one, and whoever runs the
+/// replica may not have spoken yet.
 pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
-    placing.keep_what_is_held();
+    placing.keep_what_has_a_place(|right| right.holds);
     placing.placement
 }
 
@@ -85,8 +86,8 @@ impl<'a> Placing<'a> {
         Self { wanted, hosts, placement: Placement::new(), loads: BTreeMap::new() }
     }
 
-    /// Of several that have a right to a replica, the one that has the best.
-    fn keep_what_is_held(&mut self) {
+    /// Of several that have a right to a replica, the one that has the best; if that is good enough.
+    fn keep_what_has_a_place(&mut self, is_enough: fn(&Right) -> bool) {
         let mut best: BTreeMap<u32, (Right, &'a Candidate)> = BTreeMap::new();
         for host in self.hosts {
             let has = host.volumes.range(..self.wanted.replicas).map(|(number, _)| number);
@@ -98,6 +99,7 @@ impl<'a> Placing<'a> {
                 }
             }
         }
+        best.retain(|_, (right, _)| is_enough(right));
         best.into_iter().for_each(|(number, (_, host))| self.put(number, host));
     }
 

@@ -189,7 +189,8 @@ impl Server {
         let (stopping, stopped) = watch::channel(false);
         let (open, sessions) = mpsc::channel(1);
         let clock = Clock::default();
-        let desk = Desk::start(handle.desired.clone(), changes.clone(), clock.clone());
+        let desk =
+            Desk::start(handle.desired.clone(), events.clone(), changes.clone(), clock.clone());
         let fleet = Fleet {
             trust: trust.clone(),
             registry: registry.clone(),

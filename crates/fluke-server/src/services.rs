@@ -16,5 +16,6 @@ pub(crate) mod fixture;
 pub mod host;
 pub mod hosts;
 pub mod listing;
+pub mod moves;
 pub mod sheet;
 pub mod view;

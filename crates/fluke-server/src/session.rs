@@ -158,6 +158,9 @@ impl Session {
                             }
                             beats.said(TokioInstant::now());
                         }
+                        if let Some(message) = self.services.network_anew() {
+                            break Input::Message(message);
+                        }
                         if self.services.is_placed_anew() && let Some(wanted) = self.wanted() {
                             break Input::Wanted(wanted);
                         }
@@ -172,7 +175,7 @@ impl Session {
                             }
                             farewell = said_by(&message).or(farewell);
                             self.services.hear(&message, link).await;
-                            break Input::Message(message);
+                            break Input::Message(self.services.complete(message));
                         }
                         ended => {
                             let why = match (farewell, ended) {

@@ -105,6 +105,7 @@ const SAID = {
   check_recovered: () => "Check can tell again",
   reconcile_requested: () => "Reconcile asked for",
   reconcile_finished: (event) => (event.outcome === "failure" ? "Reconcile failed" : "Reconcile done"),
+  replica_moved: () => "Replica moved here",
   alert_failed: () => "Alert not delivered",
   events_lost: () => "Events were lost",
 };

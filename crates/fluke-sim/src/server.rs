@@ -134,7 +134,7 @@ impl Server {
             changes: changes.clone(),
             meter: Arc::default(),
         };
-        let desk = Desk::start(desired.clone(), changes, clock.clone());
+        let desk = Desk::start(desired.clone(), tap.clone(), changes, clock.clone());
         let fleet = Fleet {
             trust: Arc::new(Trust::new(vec![Grant::any(TOKEN)])),
             registry: registry.clone(),

@@ -39,8 +39,17 @@ fn away(number: usize, seconds: u64, holds: &[u32]) -> Candidate {
 }
 
 fn placed(replicas: u32, is_stateful: bool, candidates: &[Candidate]) -> Placement {
+    placed_by(place, replicas, is_stateful, candidates)
+}
+
+fn placed_by(
+    how: fn(Wanted<'_>, &[Candidate]) -> Placement,
+    replicas: u32,
+    is_stateful: bool,
+    candidates: &[Candidate],
+) -> Placement {
     let reschedule_after = Duration::from_secs(300);
-    place(Wanted { service: &web(), replicas, is_stateful, reschedule_after }, candidates)
+    how(Wanted { service: &web(), replicas, is_stateful, reschedule_after }, candidates)
 }
 
 /// The candidates, holding what the placement gives them.
@@ -126,6 +135,17 @@ fn of_two_that_have_the_volume_the_one_that_it_runs_with_is_right() {
     assert_eq!(both(stale(0).relabelled(), stale(1)), name(1), "nothing runs");
     let more = Candidate { volumes: BTreeMap::from([(0, 2)]), ..here(0, &[]) };
     assert_eq!(both(more, stale(1)), name(0), "it has more of them");
+}
+
+#[test]
+fn while_others_may_still_speak_a_volume_alone_is_no_place() {
+    let kept = |hosts: &[Candidate]| placed_by(keep, 1, true, hosts);
+    let stale = here(0, &[]).with(&[0]);
+    assert_eq!(kept(std::slice::from_ref(&stale)), Placement::new());
+    let runs = here(1, &[0]).with(&[0]);
+    assert_eq!(kept(&[stale.clone(), runs]), Placement::from([(0, name(1))]));
+    // Nor does it stay with one that was given it and has not begun, where another has data.
+    assert_eq!(kept(&[stale, here(1, &[0])]), Placement::new());
 }
 
 #[test]
@@ -238,6 +258,21 @@ proptest! {
         for number in wherever.filter(|number| **number < replicas) {
             prop_assert!(placement.contains_key(number), "{} has a host", number);
         }
+    }
+
+    /// While it is not known who is there: nothing begins anywhere, and what has a place has the one
+    /// that it would have anyway, but for what is evened out.
+    #[test]
+    fn what_is_kept_is_where_it_was_and_where_it_belongs(
+        candidates in fleet(), replicas in 0u32..12,
+    ) {
+        let (kept, placed) = (placed_by(keep, replicas, true, &candidates), placed(replicas, true, &candidates));
+        for (number, host) in &kept {
+            let holder = candidates.iter().find(|it| it.host == *host).expect("one of them");
+            prop_assert!(holder.holds.contains(number), "{} begins on {}", number, host);
+            prop_assert_eq!(placed.get(number), Some(host));
+        }
+        prop_assert_eq!(placed_by(keep, replicas, false, &candidates), kept);
     }
 
     #[test]

@@ -109,7 +109,11 @@ fn services(app: &App, page: &mut Page) {
     let services = listing::services(&book, looking);
     // Of each no more is kept than is counted.
     let services: Vec<Counted> = services.map(|(_, view)| Counted::from(view())).collect();
+    let (free, lacking) = book.view().claims.counts();
     drop(book);
+    page.gauge("fluke_subnets", "Subnets that are free for hosts, and that hosts lack.");
+    page.labelled(&[("count", "free")], free as u64);
+    page.labelled(&[("count", "lacking")], lacking as u64);
     page.gauge("fluke_services", "Services of the commit in force, by status.");
     for status in Status::ALL {
         let count = services.iter().filter(|it| it.status == status).count();

@@ -102,7 +102,12 @@ impl Server {
             )),
             registry,
             desired: desired.subscribe(),
-            desk: Desk::start(desired.subscribe(), changes.clone(), Clock::default()),
+            desk: Desk::start(
+                desired.subscribe(),
+                events.clone(),
+                changes.clone(),
+                Clock::default(),
+            ),
             source: source.subscribe(),
             pushed: {
                 let polls = polls.clone();

@@ -2,6 +2,7 @@
 //! time is an argument, and nothing is sent from here.
 
 mod making;
+mod reaching;
 
 use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,14 @@ use std::time::{Duration, Instant};
 use fluke_model::directory::{Claim, NameKey, Peer, Placements, Route, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
+use fluke_model::placement::Placement;
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
-use fluke_model::time::Timestamp;
 
 use super::alarms::Alarms;
 use super::editions::Editions;
 use super::host::{HostView, Presence, RESTART_GRACE};
+use super::moves::Move;
 use super::sheet::Sheet;
 use super::view::{Came, Services, View, public_keys, takes};
 use crate::reconcile::Now;
@@ -107,6 +109,8 @@ pub struct Own {
     pub released: BTreeSet<DeploymentId>,
     /// Its subnet, once it asked for one.
     pub subnet: Option<Claim>,
+    /// Whether it asked, and none was left.
+    pub is_without_subnet: bool,
 }
 
 /// What came of going through the book.
@@ -120,6 +124,10 @@ pub struct News {
     pub owns: Vec<(AgentName, Own)>,
     /// Those that look otherwise to whoever watches.
     pub services: BTreeSet<ServiceName>,
+    /// Replicas that were elsewhere before.
+    pub moves: Vec<Move>,
+    /// Hosts for which no subnet is left any more.
+    pub without_subnet: BTreeSet<AgentName>,
 }
 
 /// Everything that is known of services.
@@ -138,8 +146,12 @@ pub struct Book {
     released_to: BTreeSet<AgentName>,
     changed: Changed,
     touched: BTreeSet<ServiceName>,
+    /// Hosts for which no subnet was left since that was last told.
+    without_subnet: BTreeSet<AgentName>,
     /// The numbered services whose replicas may go to whoever comes.
     restless: BTreeSet<ServiceName>,
+    /// Where each numbered replica was last.
+    homes: BTreeMap<ServiceName, Placement>,
     /// Since when there is this server.
     started: Instant,
     /// Until when nothing new is placed.
@@ -180,7 +192,9 @@ impl Book {
             released_to: BTreeSet::new(),
             changed: Changed::default(),
             touched: BTreeSet::new(),
+            without_subnet: BTreeSet::new(),
             restless: BTreeSet::new(),
+            homes: BTreeMap::new(),
             started: now,
             settling: Some(now + SETTLING),
             alarms: Alarms::default(),
@@ -192,6 +206,12 @@ impl Book {
     /// What is known of hosts.
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Whose subnet is whose, to be arranged.
+    #[cfg(test)]
+    pub(crate) fn claims_mut(&mut self) -> &mut super::claims::Claims {
+        &mut self.view.claims
     }
 
     /// What Git says.
@@ -352,29 +372,6 @@ impl Book {
             let led_to = self.directory.routes.table().rows().keys();
             self.touched.extend(led_to.map(|key| key.service.clone()));
         }
-    }
-
-    /// Takes how a host is reached, and rules on its subnet.
-    fn is_reached(&mut self, agent: &AgentName, report: MeshReport, now: Timestamp) -> Urgency {
-        let before = self.view.claims.of(agent);
-        let ruling = self.view.claims.claim(agent, report.claim, now);
-        self.view.hosts.change(agent, |host| host.mesh = Some(report));
-        if before != ruling.granted {
-            self.is_led_to_otherwise(agent);
-        }
-        if let Some((displaced, _)) = ruling.displaced {
-            self.view.hosts.touch(&displaced);
-            self.is_led_to_otherwise(&displaced);
-            self.changed.peers.insert(displaced);
-        }
-        self.changed.peers.insert(agent.clone());
-        Urgency::Soon
-    }
-
-    /// What a host runs may be led to no more, or from now on: its subnet is another.
-    fn is_led_to_otherwise(&mut self, agent: &AgentName) {
-        let runs = self.view.hosts.get(agent).into_iter().flat_map(|it| it.deployments.values());
-        self.changed.unlisted.extend(runs.map(|it| it.service.clone()));
     }
 
     fn is_now(&mut self, agent: &AgentName, next: impl FnOnce(Presence) -> Presence) -> Urgency {

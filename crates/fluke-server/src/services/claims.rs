@@ -7,11 +7,19 @@ use fluke_model::directory::{Claim, Subnet};
 use fluke_model::id::{AgentName, Hash256};
 use fluke_model::time::Timestamp;
 
+/// What people are told of a host that has to do without.
+pub const NONE_LEFT: &str = "this host asked for a subnet, and none is left: all 14,335 are taken, \
+    also by hosts that are away. It is not in the mesh, and nothing leads to its containers. Forget \
+    hosts that will not come back (`fluke get agents --status offline`, `fluke forget agent NAME`): \
+    it gets the first subnet that is free";
+
 /// Every subnet that is taken, and by whom. Kept for hosts that are away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Claims {
     by_host: BTreeMap<AgentName, Claim>,
     by_subnet: BTreeMap<Subnet, AgentName>,
+    /// Those for whom none was left, and since when.
+    without: BTreeMap<AgentName, Timestamp>,
 }
 
 /// What came of a claim.
@@ -34,9 +42,30 @@ impl Claims {
         self.by_host.get(host).copied()
     }
 
-    /// Whether a container of `host` may be there. Where one is that has no subnet yet, nobody knows.
+    /// Whether a container of `host` may be there. Where one is that has no subnet yet, nobody knows;
+    /// where one has to do without, it is among another's.
     pub fn may_be_at(&self, host: &AgentName, address: Ipv4Addr) -> bool {
-        self.subnet(host).is_none_or(|subnet| subnet.contains(address))
+        match self.subnet(host) {
+            Some(subnet) => subnet.contains(address),
+            None => !self.is_without(host),
+        }
+    }
+
+    /// Whether none was left for a host.
+    pub fn is_without(&self, host: &AgentName) -> bool {
+        self.without.contains_key(host)
+    }
+
+    /// How many are free, and for how many hosts none was left.
+    pub fn counts(&self) -> (usize, usize) {
+        (usize::from(Subnet::COUNT) - 1 - self.by_subnet.len(), self.without.len())
+    }
+
+    /// Gives what has become free to whoever has waited longest; says who that is.
+    pub fn help_next(&mut self) -> Option<AgentName> {
+        let (host, since) = self.without.iter().min_by_key(|(_, since)| **since)?;
+        let (host, since) = (host.clone(), *since);
+        self.grant_free(&host, since).map(|_| host)
     }
 
     /// Rules on what `host` takes to be its own, if anything.
@@ -63,6 +92,7 @@ impl Claims {
 
     /// Forgets a host.
     pub fn give_up(&mut self, host: &AgentName) {
+        self.without.remove(host);
         if let Some(claim) = self.by_host.remove(host) {
             self.by_subnet.remove(&claim.subnet);
         }
@@ -75,6 +105,7 @@ impl Claims {
     }
 
     fn grant(&mut self, host: &AgentName, claim: Claim) {
+        self.without.remove(host);
         self.by_host.insert(host.clone(), claim);
         self.by_subnet.insert(claim.subnet, host.clone());
     }
@@ -82,6 +113,10 @@ impl Claims {
     /// The first one that is free from where the host's name says on: two servers that know the same
     /// say the same.
     fn grant_free(&mut self, host: &AgentName, now: Timestamp) -> Option<Claim> {
+        if self.counts().0 == 0 {
+            self.without.insert(host.clone(), now);
+            return None;
+        }
         let [high, low, ..] = *Hash256::of(host.as_str().as_bytes()).as_bytes();
         let start = u32::from(u16::from_be_bytes([high, low]));
         let count = u32::from(Subnet::COUNT);
@@ -141,13 +176,27 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_taken_the_next_one_gets_none() {
+    fn when_all_are_taken_the_next_one_gets_none_until_one_is_free() {
         let mut claims = Claims::default();
+        let holder = |number: u16| AgentName::new(format!("x{number}")).expect("a name");
         for number in 1..Subnet::COUNT {
-            let host = AgentName::new(format!("x{number}")).expect("a name");
-            assert!(claims.claim(&host, Some(claim(number, 1)), Timestamp(1)).granted.is_some());
+            let ruling = claims.claim(&holder(number), Some(claim(number, 1)), Timestamp(1));
+            assert!(ruling.granted.is_some());
         }
-        assert_eq!(claims.claim(&name(0), None, Timestamp(1)).granted, None);
+        assert_eq!(claims.claim(&name(0), Some(claim(7, 2)), Timestamp(9)).granted, None);
+        assert_eq!(claims.claim(&name(1), None, Timestamp(8)).granted, None);
+        assert_eq!(claims.counts(), (0, 2));
+        assert!(!claims.may_be_at(&name(0), [10, 200, 7, 9].into()), "that is x7's");
+        assert_eq!(claims.help_next(), None);
+        claims.give_up(&holder(7));
+        assert_eq!(claims.help_next(), Some(name(1)), "it asked first");
+        assert_eq!(claims.of(&name(1)), Some(claim(7, 8)));
+        claims.give_up(&name(0));
+        assert_eq!((claims.counts(), claims.help_next()), ((0, 0), None));
+        // One that has to go for an earlier claim has to do without, too.
+        let early = claims.claim(&name(0), Some(claim(9, 0)), Timestamp(9));
+        assert_eq!(early.displaced, Some((holder(9), None)));
+        assert!(claims.is_without(&holder(9)));
     }
 
     proptest! {
@@ -163,6 +212,7 @@ mod tests {
                     claims.by_host.values().map(|claim| claim.subnet).collect();
                 prop_assert_eq!(held.len(), claims.by_host.len());
                 prop_assert_eq!(claims.by_subnet.len(), claims.by_host.len());
+                prop_assert_eq!(claims.counts().1, 0, "there are enough");
             }
         }
     }

@@ -12,14 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
+use fluke_model::event::Event;
 use fluke_model::id::{AgentName, SessionId};
 use tokio::sync::{mpsc, watch};
 
 use super::book::{Book, Own, Urgency, Word};
 use super::bulletin::Bulletin;
+use super::claims::NONE_LEFT;
 use super::host::HostView;
 use crate::changes::{Change, Changes};
 use crate::clock::{Clock, until};
+use crate::events::EventSink;
 use crate::session::pulse::Pulses;
 use crate::source::Desired;
 
@@ -69,6 +72,7 @@ impl Desk {
     /// Starts the desk; it ends with whoever says what Git says, or with the last who may ask.
     pub fn start(
         git: watch::Receiver<Option<Arc<Desired>>>,
+        events: Arc<dyn EventSink>,
         changes: Changes,
         clock: Clock,
     ) -> Self {
@@ -81,6 +85,7 @@ impl Desk {
             lots: BTreeMap::new(),
             desired,
             bulletin,
+            events,
             changes,
             clock,
             told: Told::default(),
@@ -110,6 +115,12 @@ impl Desk {
     /// Everything that is known, for those who ask. Held as briefly as possible: the desk waits.
     pub fn book(&self) -> RwLockReadGuard<'_, Book> {
         self.book.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose subnet is whose, to be arranged.
+    #[cfg(test)]
+    pub(crate) fn arrange(&self, arrange: impl FnOnce(&mut super::claims::Claims)) {
+        arrange(self.book.write().expect("unpoisoned").claims_mut());
     }
 
     /// Whether a host has to do with services, as far as is known.
@@ -159,6 +170,7 @@ struct Clerk {
     lots: BTreeMap<AgentName, (SessionId, watch::Sender<Lot>)>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     bulletin: watch::Sender<Arc<Bulletin>>,
+    events: Arc<dyn EventSink>,
     changes: Changes,
     clock: Clock,
     told: Told,
@@ -307,6 +319,13 @@ impl Clerk {
         }
         for service in news.services {
             self.changes.tell(Change::Service(service));
+        }
+        let (commit, time) = (desired.map(|it| it.commit.clone()), self.clock.read().wall);
+        for agent in news.without_subnet {
+            tracing::warn!(%agent, "{NONE_LEFT}");
+        }
+        for it in news.moves {
+            self.events.record(Event { commit: commit.clone(), ..it.event(time) });
         }
     }
 

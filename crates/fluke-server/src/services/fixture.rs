@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fluke_model::directory::{Claim, Subnet};
 use fluke_model::id::{AgentName, Hash256, PortName, ServiceName};
 use fluke_model::label::{Labels, Selector};
 use fluke_model::message::NodeType;
@@ -11,9 +12,11 @@ use fluke_model::service::{
     Resources, Service, ServiceExecutor, Traffic,
 };
 use fluke_model::task::Location;
+use fluke_model::time::Timestamp;
 use fluke_model::verdict::Verdict;
 
 use super::book::Word;
+use super::claims::Claims;
 use super::view::Came;
 
 pub fn name(text: &str) -> AgentName {
@@ -65,6 +68,17 @@ pub fn deployment(text: &str, replica: Replica, address: impl Into<Ipv4Addr>) ->
         address: Some(address.into()),
         serves: true,
         note: None,
+    }
+}
+
+/// All subnets that are free are taken, each by a host of its own, long ago.
+pub fn take_all(claims: &mut Claims) {
+    for number in 1..Subnet::COUNT {
+        let subnet = Subnet::new(number).expect("in range");
+        let (host, claim) = (name(&format!("x{number}")), Claim { subnet, since: Timestamp(9) });
+        if claims.claim(&host, Some(claim), Timestamp(9)).granted != Some(claim) {
+            claims.give_up(&host);
+        }
     }
 }
 

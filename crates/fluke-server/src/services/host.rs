@@ -55,6 +55,8 @@ pub struct HostView {
     pub behind: Option<Instant>,
     /// How it is reached.
     pub mesh: Option<MeshReport>,
+    /// Whether there is no subnet for it.
+    pub is_without_subnet: bool,
 }
 
 /// Whether a host is there.
@@ -129,6 +131,7 @@ impl HostView {
             network: None,
             behind: None,
             mesh: None,
+            is_without_subnet: false,
         }
     }
 
@@ -139,8 +142,9 @@ impl HostView {
         }
         if report.whole {
             self.deployments.clear();
+            // What it has it says itself; what others said it was given, it may have lost since.
             if std::mem::take(&mut self.is_hearsay) {
-                self.keep_what_has_volumes();
+                self.given.clear();
             }
             if matches!(self.presence, Presence::Arriving(_)) {
                 self.presence = Presence::Here;
@@ -150,23 +154,19 @@ impl HostView {
         self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
     }
 
-    /// What it was given according to others, it may have or not; where it has the volumes, it has.
-    fn keep_what_has_volumes(&mut self) {
+    /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
+    pub(super) fn depart(&mut self, services: &Services, now: Instant) {
+        self.suspect(services);
+        self.presence = Presence::Departed(now);
         let Self { given, volumes, .. } = self;
         given.retain(|service, numbers| {
             let kept = volumes.get(service);
             numbers.retain(|number| kept.is_some_and(|kept| kept.contains_key(number)));
             !numbers.is_empty()
         });
-    }
-
-    /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
-    pub(super) fn depart(&mut self, services: &Services, now: Instant) {
-        self.suspect(services);
-        self.presence = Presence::Departed(now);
-        self.keep_what_has_volumes();
         self.deployments.clear();
         (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
+        self.is_without_subnet = false;
     }
 
     /// Takes note that it cannot be asked any more: what it was told to make it may have made.
@@ -208,6 +208,11 @@ impl HostView {
 
     /// Whether replicas that may be anywhere can be here: they run, and others reach them.
     pub fn takes_replicas(&self) -> bool {
+        self.allows_replicas() && !self.is_without_subnet
+    }
+
+    /// Whether its own config lets them be here.
+    pub fn allows_replicas(&self) -> bool {
         self.does(ServiceExecutor::Container) && self.does(ServiceExecutor::Mesh)
     }
 
@@ -280,14 +285,17 @@ impl HostView {
         of_it.filter(is_rooted).filter_map(|it| it.replica.number())
     }
 
-    /// The numbered replicas of a service that it runs, or was given. What retires is on its way out.
+    /// The numbered replicas of a service that it runs, or was given.
     pub(super) fn holds(&self, service: &ServiceName) -> BTreeSet<u32> {
-        let is_held =
-            |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
-        let runs = self.deployments.values().filter(is_held);
-        let runs = runs.filter_map(|it| it.replica.number());
         let given = self.given.get(service).into_iter().flatten().copied();
-        runs.chain(given).gather()
+        self.running(service).chain(given).gather()
+    }
+
+    /// The numbered replicas of a service that it says are its own, well or not. What retires is on
+    /// its way out.
+    pub(super) fn running(&self, service: &ServiceName) -> impl Iterator<Item = u32> {
+        let is_its = |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
+        self.deployments.values().filter(is_its).filter_map(|it| it.replica.number())
     }
 }
 

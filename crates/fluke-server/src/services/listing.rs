@@ -28,6 +28,8 @@ const FEW_PROXIES: usize = 8;
 
 /// Why nothing leads to what runs.
 const NOT_IN_MESH: &str = "nothing leads to it: its host's own config refuses `mesh`";
+const WITHOUT_SUBNET: &str =
+    "nothing leads to it: no subnet is left for its host; `fluke describe agent` says what to do";
 
 /// The connected agents that a selector matches and that run no containers.
 pub type Idle<'a> = dyn Fn(&Selector) -> Vec<AgentName> + 'a;
@@ -145,8 +147,12 @@ fn deployment(
     it: &DeploymentReport,
     now: Instant,
 ) -> DeploymentView {
-    let is_in_mesh = host.does(ServiceExecutor::Mesh);
-    let alone = (it.serves && !is_in_mesh).then_some(NOT_IN_MESH);
+    let alone = match host.does(ServiceExecutor::Mesh) {
+        false => Some(NOT_IN_MESH),
+        true => host.is_without_subnet.then_some(WITHOUT_SUBNET),
+    };
+    let is_in_mesh = alone.is_none();
+    let alone = alone.filter(|_| it.serves);
     DeploymentView {
         agent: agent.clone(),
         connected: host.presence.is_connected(),

@@ -20,6 +20,7 @@ use crate::clock::until;
 use crate::reconcile::Wanted;
 use crate::services::book::{Own, SETTLING, Word};
 use crate::services::bulletin::Bulletin;
+use crate::services::claims::NONE_LEFT;
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
 use crate::source::Desired;
@@ -59,6 +60,8 @@ struct Seat {
     has_asked: bool,
     /// Whether the agent has said what it has, which it does behind what it knows of others.
     has_spoken: bool,
+    /// Whether there was no subnet for it when it was last said how its network is.
+    is_without_subnet: bool,
 }
 
 /// What the agent knows: what it held when it came, and what this session has told it.
@@ -111,6 +114,7 @@ impl Attendance {
             pulse: None,
             has_asked: false,
             has_spoken: false,
+            is_without_subnet: false,
         });
     }
 
@@ -141,6 +145,29 @@ impl Attendance {
         if runs_something {
             self.feel_pulse(link).await;
         }
+    }
+
+    /// What the agent says, with what it cannot know: that there is no subnet for it.
+    pub(super) fn complete(&mut self, mut message: ToServer) -> ToServer {
+        if let (ToServer::Network(report), Some(seat)) = (&mut message, &mut self.seat) {
+            seat.is_without_subnet = seat.lot.borrow().own.is_without_subnet;
+            if seat.is_without_subnet {
+                report.mesh.problem = Some(NONE_LEFT.into());
+            }
+        }
+        message
+    }
+
+    /// How its network is, where there is no subnet for it any more, or is one again.
+    pub(super) fn network_anew(&mut self) -> Option<ToServer> {
+        let seat = self.seat.as_mut()?;
+        if seat.lot.borrow().own.is_without_subnet == seat.is_without_subnet {
+            return None;
+        }
+        let report = self.desk.book().view().hosts.get(&self.agent)?.network.clone()?;
+        // There may be more to do.
+        seat.lot.mark_changed();
+        Some(self.complete(ToServer::Network(report)))
     }
 
     /// The agent does not have what it was told.

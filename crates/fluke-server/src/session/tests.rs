@@ -52,6 +52,7 @@ struct Door {
     address: SocketAddr,
     registry: Arc<Registry>,
     sink: Arc<Sink>,
+    desk: Desk,
     desired: watch::Sender<Option<Arc<Desired>>>,
     _stopping: watch::Sender<bool>,
 }
@@ -67,12 +68,13 @@ impl Door {
         let store = Arc::new(MemoryStore::new(MemoryBounds::default()));
         let (events, _) = EventLog::start(store, Changes::default(), QueueBounds::default()).await;
         let (open, _) = mpsc::channel(1);
+        let desk = Desk::start(wanted, sink.clone(), changes.clone(), Clock::default());
         let fleet = Fleet {
             events,
             open,
             trust: Arc::new(Trust::new(vec![Grant::any("token")])),
             registry: registry.clone(),
-            desk: Desk::start(wanted, changes.clone(), Clock::default()),
+            desk: desk.clone(),
             outlets: Outlets {
                 events: sink.clone(),
                 alerts: None,
@@ -93,7 +95,7 @@ impl Door {
             incoming,
             std::future::pending::<()>(),
         ));
-        Self { address, registry, sink, desired, _stopping: stopping }
+        Self { address, registry, sink, desk, desired, _stopping: stopping }
     }
 
     async fn join(&self, name: &str) -> Stream {

@@ -44,9 +44,8 @@ fn paint(event: &Event) -> Paint {
     use EventKind::*;
     match event.kind {
         CommitRejected | SourceUnreachable | CheckFailed | AlertFailed | EventsLost => Paint::Red,
-        DriftDetected | AgentDisconnected | AgentForgotten | AgentRefused | CallerRefused => {
-            Paint::Yellow
-        }
+        DriftDetected | AgentDisconnected | AgentForgotten | AgentRefused | CallerRefused
+        | ReplicaMoved => Paint::Yellow,
         CommitAccepted | SourceRecovered | AgentConnected | DriftResolved | CheckRecovered => {
             Paint::Green
         }

@@ -22,6 +22,14 @@ fn every_file_is_of_a_kind_that_browsers_are_told() {
 }
 
 #[test]
+fn every_kind_of_event_has_its_words() {
+    let words = include_str!("../../../ui/words.js");
+    for kind in fluke_model::event::EventKind::ALL {
+        assert!(words.contains(&format!("\n  {}: (", kind.as_str())), "{kind:?}");
+    }
+}
+
+#[test]
 fn pages_name_the_assets_of_this_binary_and_nothing_elsewhere() {
     let files = Files::embedded();
     for (name, bytes) in files.by_name.iter().filter(|(name, _)| is_page(name)) {

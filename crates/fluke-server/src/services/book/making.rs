@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use fluke_model::directory::{NameKey, RouteKey, Whereabouts};
 use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::placement::Placement;
+use fluke_model::service::Service;
 
 use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED, SETTLING};
 use crate::services::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
+use crate::services::moves::{Move, why};
 use crate::services::view::routes_of;
 
 impl Book {
@@ -18,10 +21,13 @@ impl Book {
         self.settle(now);
         let late = self.alarms.ring(now);
         late.iter().for_each(|agent| self.time_is_up(agent, now));
+        while let Some(agent) = self.view.claims.help_next() {
+            self.has_other_subnet(&agent);
+        }
         let changed = std::mem::take(&mut self.changed);
         let is_late = !late.is_empty();
         let mut news = News { directory: changed.in_force, is_late, ..News::default() };
-        news.directory |= self.place(&changed.unplaced, now);
+        news.directory |= self.place(&changed.unplaced, &mut news.moves, now);
         news.directory |= self.tabulate(changed.unlisted, changed.unrouted, now);
         news.directory |= self.reach(changed.peers, now);
         news.directory |= self.becomes_whole(now);
@@ -36,6 +42,7 @@ impl Book {
         }
         self.due = self.next_due(now);
         news.services = std::mem::take(&mut self.touched);
+        news.without_subnet = std::mem::take(&mut self.without_subnet);
         news
     }
 
@@ -67,26 +74,61 @@ impl Book {
         }
     }
 
-    fn place(&mut self, unplaced: &BTreeSet<ServiceName>, now: Instant) -> bool {
+    fn place(
+        &mut self,
+        unplaced: &BTreeSet<ServiceName>,
+        moves: &mut Vec<Move>,
+        now: Instant,
+    ) -> bool {
         for name in unplaced {
-            let Some(service) = self.services.get(name).filter(|it| it.replicas.is_some()) else {
+            let service = self.services.get(name);
+            let Some((service, count)) = service.and_then(|it| Some((it.clone(), it.replicas?)))
+            else {
                 self.restless.remove(name);
+                self.homes.remove(name);
                 continue;
             };
             let (placement, is_at_rest) = match self.settling {
-                None => self.view.place(service, now),
-                Some(_) => self.view.keep(service, now),
+                None => self.view.place(&service, now),
+                Some(_) => self.view.keep(&service, now),
             };
             match is_at_rest {
                 true => drop(self.restless.remove(name)),
                 false => drop(self.restless.insert(name.clone())),
             }
+            moves.extend(self.moves(&service, count, &placement, now));
             self.view.give(name, &placement);
         }
         let moved = self.directory.placements.turn(self.whereabouts(unplaced));
         let has_changed = !moved.is_empty();
         self.touched.extend(moved);
         has_changed
+    }
+
+    /// Takes note of where each replica is; says which of them were elsewhere before. A server that
+    /// has just started moves none: it learns where they are.
+    fn moves(
+        &mut self,
+        service: &Service,
+        count: u32,
+        placement: &Placement,
+        now: Instant,
+    ) -> Vec<Move> {
+        let homes = self.homes.entry(service.name.clone()).or_default();
+        homes.split_off(&count);
+        let mut moves = Vec::new();
+        for (number, to) in placement {
+            if homes.get(number) == Some(to) {
+                continue;
+            }
+            let from = homes.insert(*number, to.clone()).filter(|_| self.settling.is_none());
+            moves.extend(from.and_then(|from| {
+                let why = why(&self.view, service, *number, (&from, to), now)?;
+                let (service, to) = (service.name.clone(), to.clone());
+                Some(Move { service, number: *number, from, to, why })
+            }));
+        }
+        moves
     }
 
     /// The rows of these services. Those that nobody asks for are told all together, or not at all:
@@ -189,6 +231,7 @@ impl Book {
                 placed: is_known(host, now).then(|| host.given.clone()),
                 released: released.get(&name).cloned().unwrap_or_default(),
                 subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(&name)),
+                is_without_subnet: host.is_without_subnet,
             };
             if self.owns.get(&name) != Some(&own) {
                 self.owns.insert(name.clone(), own.clone());

@@ -1,5 +1,7 @@
+mod moving;
 mod releasing;
 mod scratch;
+mod subnets;
 mod volumes;
 
 use std::net::Ipv4Addr;
@@ -23,14 +25,21 @@ struct Lab {
     now: Instant,
     sessions: u64,
     told: BTreeMap<AgentName, Own>,
+    moves: Vec<Move>,
+    without_subnet: Vec<AgentName>,
 }
 
 impl Lab {
     fn new(replicas: Option<u32>) -> Self {
         let now = Instant::now();
-        let mut lab = Self { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
+        let mut lab = Self::of(Book::new(now), now);
         lab.wants(service(replicas));
         lab
+    }
+
+    fn of(book: Book, now: Instant) -> Self {
+        let (told, moves, without_subnet) = Default::default();
+        Self { book, now, sessions: 0, told, moves, without_subnet }
     }
 
     /// One that has been there for a while.
@@ -53,8 +62,11 @@ impl Lab {
     fn turn(&mut self) {
         let news = self.book.go_through(self.now);
         self.told.extend(news.owns);
+        self.moves.extend(news.moves);
+        self.without_subnet.extend(news.without_subnet);
         let again = self.book.go_through(self.now);
-        assert!(!again.directory && again.owns.is_empty(), "nothing changed: {again:?}");
+        let is_at_rest = !again.directory && again.owns.is_empty() && again.moves.is_empty();
+        assert!(is_at_rest, "nothing changed: {again:?}");
     }
 
     fn says(&mut self, host: &str, word: Word) -> Urgency {
@@ -66,9 +78,12 @@ impl Lab {
     }
 
     fn comes(&mut self, host: &str, node_type: NodeType) {
+        self.comes_as(host, came(Labels::default(), node_type));
+    }
+
+    fn comes_as(&mut self, host: &str, came: Word) {
         self.sessions += 1;
         let now = Now { instant: self.now, wall: Timestamp(1) };
-        let came = came(Labels::default(), node_type);
         self.book.hear(&name(host), SessionId(self.sessions), came, now);
         self.turn();
     }
@@ -281,25 +296,6 @@ fn a_server_that_starts_knows_when_all_are_back_that_somebody_knows() {
     assert!(!is_whole(&lab, before), "it may run something");
     lab.reports("b", vec![]);
     assert!(is_whole(&lab, before));
-}
-
-#[test]
-fn two_hosts_that_claim_one_subnet_get_one_each() {
-    let mut lab = Lab::settled(None);
-    let mesh = |key: u8, since: u64| {
-        let subnet = Subnet::new(7).expect("in range");
-        let claim = Some(Claim { subnet, since: Timestamp(since) });
-        Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
-    };
-    lab.comes("late", NodeType::Worker);
-    lab.says("late", mesh(1, 200));
-    assert_eq!(lab.told[&name("late")].subnet.map(|claim| claim.subnet.number()), Some(7));
-    lab.comes("early", NodeType::Worker);
-    lab.says("early", mesh(2, 100));
-    let subnet = |host: &str| lab.told[&name(host)].subnet.map(|claim| claim.subnet.number());
-    assert_eq!(subnet("early"), Some(7));
-    assert_ne!(subnet("late"), Some(7));
-    assert_eq!(lab.book.directory.peers.table().rows().len(), 2);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
+use fluke_model::directory::PublicKey;
 use fluke_model::id::{Hash256, SessionId};
 use fluke_model::label::Labels;
-use fluke_model::message::{NetworkReport, NodeType, SectionReport, ServicesReport};
+use fluke_model::message::{MeshReport, NetworkReport, NodeType, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
 use fluke_model::verdict::Verdict;
 
 use super::*;
 use crate::reconcile::Now;
 use crate::services::book::{SETTLING, Word};
-use crate::services::fixture::{came, deployment, name, service, web};
+use crate::services::fixture::{came, deployment, name, service, take_all, web};
 use crate::services::view::{Came, Services};
 
 /// What is known of `web`, and a clock.
@@ -84,6 +85,28 @@ fn a_host_that_refuses_is_said_to_and_replicas_say_why_they_wait() {
     assert!(seen.deployments.is_empty(), "it is not given to that host");
     assert!(seen.waiting[0].contains("does not list both"), "{:?}", seen.waiting);
     assert!(seen.waiting[0].contains("`mesh`: a; these"), "{:?}", seen.waiting);
+
+    // Nor to one that nobody could reach, which is no fault of its config.
+    let key = PublicKey([1; 32]);
+    let mesh = Word::Mesh(MeshReport { public_key: key, endpoints: vec![], claim: None });
+    lab = Lab::new(Some(1));
+    take_all(lab.book.claims_mut());
+    lab.joins("a", NodeType::Worker);
+    lab.says("a", mesh.clone());
+    let seen = lab.seen();
+    assert!(seen.deployments.is_empty(), "{:?}", seen.deployments);
+    assert!(
+        seen.waiting[0].contains("connected; no subnet is left for these, which match: a; these")
+    );
+    lab = Lab::new(None);
+    take_all(lab.book.claims_mut());
+    lab.joins("a", NodeType::Worker);
+    lab.says("a", mesh);
+    lab.runs("a", vec![lab.wanted("a", Replica::Own)]);
+    let seen = lab.seen();
+    let note = seen.deployments[0].note.as_deref();
+    assert!(note.is_some_and(|note| note.starts_with("nothing leads to it: no subnet is left")));
+    assert_eq!((seen.counts.running, seen.counts.serving), (1, 0));
 
     lab = Lab::new(None);
     lab.says("a", refusing(&[]));

@@ -10,6 +10,7 @@ use fluke_model::volume::Volume;
 
 use super::Idle;
 use crate::services::host::HostView;
+use crate::services::moves::span;
 use crate::services::view::View;
 
 /// How many replicas are told of one by one.
@@ -64,11 +65,13 @@ pub(super) fn waiting(
 
 /// Who matches and is no host for it all the same.
 fn but(view: &View, service: &Service, idle: &Idle<'_>) -> String {
-    let refuses = |host: &HostView| {
-        host.presence.is_connected() && host.is_matched_by(service) && !host.takes_replicas()
+    let matching = |is: fn(&HostView) -> bool| -> Vec<&str> {
+        let is_one = |host: &HostView| host.presence.is_connected() && host.is_matched_by(service);
+        let hosts = view.hosts.iter().filter(|(_, host)| is_one(host) && is(host));
+        hosts.map(|(name, _)| name.as_str()).take(FEW).collect()
     };
-    let refusing = view.hosts.iter().filter(|(_, host)| refuses(host));
-    let refusing: Vec<&str> = refusing.map(|(name, _)| name.as_str()).take(FEW).collect();
+    let refusing = matching(|host| !host.allows_replicas());
+    let without_subnet = matching(|host| host.is_without_subnet);
     let mut idle = idle(&service.selector);
     idle.retain(|name| !view.hosts.contains_key(name));
     let idle: Vec<&str> = idle.iter().map(AgentName::as_str).take(FEW).collect();
@@ -77,6 +80,10 @@ fn but(view: &View, service: &Service, idle: &Idle<'_>) -> String {
         let names = refusing.join(", ");
         but += "; the `allow` of these, which match, does not list both `container` and `mesh`: ";
         but += &names;
+    }
+    if !without_subnet.is_empty() {
+        but +=
+            &format!("; no subnet is left for these, which match: {}", without_subnet.join(", "));
     }
     if !idle.is_empty() {
         but +=
@@ -178,15 +185,6 @@ fn moves(patience: Duration, away: Duration) -> String {
             let (left, patience) = (span(left), span(patience));
             format!("{elsewhere} in {left}, once this one was away for {patience}")
         }
-    }
-}
-
-/// As manifests write it.
-fn span(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, 0) => format!("{minutes}m"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
     }
 }
 

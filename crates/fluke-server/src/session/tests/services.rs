@@ -12,7 +12,7 @@ use fluke_model::snapshot::Snapshot;
 
 use super::*;
 use crate::services::book::{SETTLING, Word};
-use crate::services::fixture::{came, deployment, name, service, web};
+use crate::services::fixture::{came, deployment, name, service, take_all, web};
 
 /// An agent, and what it holds.
 struct Host {
@@ -133,6 +133,47 @@ fn own(host: u8) -> DeploymentReport {
 
 fn address(host: u8) -> Ipv4Addr {
     [10, 200, host, 2].into()
+}
+
+/// How a host is reached that takes this subnet to be its own.
+fn mesh(number: u16) -> ToServer {
+    let claim = Subnet::new(number).map(|subnet| Claim { subnet, since: Timestamp(1) });
+    let public_key = PublicKey([number as u8; 32]);
+    ToServer::Mesh(MeshReport { public_key, endpoints: vec![], claim })
+}
+
+#[tokio::test]
+async fn a_host_for_which_no_subnet_is_left_is_failed_and_says_what_to_do_until_one_is_free() {
+    let door = Door::open().await;
+    door.serve("one", service(None));
+    let a = Host::joins(&door, "a", NodeType::Worker).await;
+    a.runs(vec![]).await;
+    a.says(mesh(7)).await;
+    door.until("a has it", |it| it.desk.book().view().claims.of(&name("a")).is_some()).await;
+    door.desk.arrange(take_all);
+    let problem = |door: &Door| {
+        let parts = door.registry.agent("b").map(|agent| agent.network).unwrap_or_default();
+        parts.into_iter().find(|part| part.part == "mesh").map(|part| part.problem)
+    };
+    let mut b = Host::joins(&door, "b", NodeType::Worker).await;
+    b.runs(vec![]).await;
+    b.loads().await;
+    door.until("it is well", |door| problem(door) == Some(None)).await;
+    b.says(mesh(7)).await;
+    let is_told = |door: &Door| {
+        problem(door).flatten().is_some_and(|problem| problem.contains("`fluke forget agent NAME`"))
+    };
+    door.until("it is told", is_told).await;
+    b.loads().await;
+    b.runs(vec![own(7)]).await;
+    door.until("it is failed", |door| door.agent("b").status == Status::Failed).await;
+    assert!(is_told(&door), "its own word does not hide it");
+
+    drop(a);
+    door.until("a is gone", |door| !door.agent("a").connected).await;
+    door.desk.forget(&name("a")).await;
+    b.until("it has one", |b| b.subnet.is_some_and(|claim| claim.subnet.number() == 7)).await;
+    door.until("it is over", |door| problem(door) == Some(None)).await;
 }
 
 #[tokio::test]
@@ -392,7 +433,8 @@ impl Slow {
     /// It was here before, and so takes its seat before it says anything.
     async fn comes(hello: Hello) -> Self {
         let (git, wanted) = watch::channel(None);
-        let desk = Desk::start(wanted, Changes::default(), Clock::default());
+        let desk =
+            Desk::start(wanted, Arc::<Sink>::default(), Changes::default(), Clock::default());
         desk.attend(&hello.name, SessionId(1), came(Labels::default(), hello.node_type)).await;
         while !desk.knows(&hello.name) {
             tokio::task::yield_now().await;

@@ -22,6 +22,12 @@ fn spread(hosts: &[Host; 3]) -> [Vec<String>; 3] {
     hosts.each_ref().map(|host| running(host, "web"))
 }
 
+/// What is on record of replicas that went from one host to another.
+fn moved(bed: &Bed) -> Vec<String> {
+    let moved = bed.all_events().into_iter().filter(|it| it.kind == EventKind::ReplicaMoved);
+    moved.filter_map(|event| event.output).collect()
+}
+
 fn count(spread: &[Vec<String>; 3]) -> usize {
     spread.iter().map(Vec::len).sum()
 }
@@ -50,6 +56,7 @@ fn replicas_are_spread_and_a_server_that_starts_anew_leaves_them_where_they_are(
     bed.until("one is left", |_| count(&spread(&hosts)) == 1);
     let last = spread(&hosts).concat();
     assert!(after.concat().contains(&last[0]), "it is one of those that were there");
+    assert_eq!(moved(&bed), Vec::<String>::new(), "none was ever elsewhere");
 }
 
 #[test]
@@ -74,6 +81,11 @@ fn a_replica_moves_when_its_host_stays_away_and_is_not_doubled_when_the_host_is_
         let now = spread(&hosts);
         count(&now) == 2 && now[lost].is_empty()
     });
+    let (from, to) = (hosts[lost].name(), hosts[spare].name());
+    let moved = moved(&bed);
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    let why = format!("goes from {from} to {to}: {from} was away for 5s");
+    assert!(moved[0].ends_with(&why), "{moved:?}");
     let it = running(&hosts[spare], "web").remove(0);
     let at = format!("http://{}:3000", address(&hosts[spare], &it));
     bed.until("it answers", |_| answer(&hosts[spare], &at) == "1");

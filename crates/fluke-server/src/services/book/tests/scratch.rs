@@ -180,6 +180,7 @@ fn is_as_made_anew(lab: &Lab) {
             placed: is_known.then(|| host.given.clone()),
             released: released.get(name).cloned().unwrap_or_default(),
             subnet: host.mesh.as_ref().and_then(|_| view.claims.of(name)),
+            is_without_subnet: false,
         };
         assert_eq!(lab.book.owns.get(name), Some(&own), "{name}");
     }

@@ -167,21 +167,27 @@ impl Fleet {
         self.hear();
     }
 
+    /// Another server takes over, to which nobody has come yet; says who was connected.
+    fn begins_anew(&mut self) -> Vec<&'static str> {
+        let now = self.lab.now;
+        self.lab = Lab::of(Book::new(now), now);
+        let mut connected = Vec::new();
+        for (host, machine) in &mut self.machines {
+            machine.has_spoken = false;
+            if std::mem::take(&mut machine.is_connected) {
+                connected.push(*host);
+            }
+        }
+        self.commit();
+        connected
+    }
+
     /// Another server takes over, which knows what those say who come to it: first these, who may
     /// have been away for long, and in the end all who were connected. Whoever is told something
     /// does it before the next one comes.
     fn restarts(&mut self, first: &[&'static str]) {
-        let now = self.lab.now;
-        self.lab = Lab { book: Book::new(now), now, sessions: 0, told: BTreeMap::new() };
-        let mut coming = first.to_vec();
-        for (host, machine) in &mut self.machines {
-            machine.has_spoken = false;
-            if std::mem::take(&mut machine.is_connected) {
-                coming.push(host);
-            }
-        }
-        self.commit();
-        for host in coming {
+        let connected = self.begins_anew();
+        for host in first.iter().copied().chain(connected) {
             if !self.machines[host].is_connected {
                 self.comes(host);
                 self.passes(1);
@@ -316,6 +322,52 @@ fn one_who_was_away_for_long_and_is_first_to_speak_starts_nothing_with_an_empty_
     THREE.iter().for_each(|host| fleet.works(host));
     let now: Vec<_> = (0..2).map(|number| fleet.owners_of((1, number))).collect();
     assert_eq!(now, owners);
+}
+
+#[test]
+fn an_old_volume_that_a_new_server_hears_of_first_starts_nothing_before_others_have_spoken() {
+    for is_spoken_of in [false, true] {
+        let mut fleet = Fleet::of(&THREE, 1);
+        let owner = fleet.owners(0)[0];
+        let [stale, witness] =
+            THREE.into_iter().filter(|host| *host != owner).collect::<Vec<_>>()[..]
+        else {
+            panic!("three of them")
+        };
+        fleet.machine(stale).volumes.insert((0, 0));
+        fleet.begins_anew();
+        // What they knew of others was long ago.
+        let mut row = on(0, stale);
+        row.volumes.entry(0).or_default().insert(name(stale), [volume("data")].into());
+        fleet.machine(stale).table = Placements::default();
+        fleet.machine(witness).table = match is_spoken_of {
+            true => Table::from(vec![(web(), row)]),
+            false => Placements::default(),
+        };
+        for host in [witness, stale] {
+            fleet.comes(host);
+            fleet.passes(1);
+            assert!(fleet.machines[host].told.is_empty(), "{host} is to start nothing");
+        }
+        fleet.comes(owner);
+        assert_eq!(fleet.place(0).as_deref(), Some(owner), "it runs there");
+        fleet.passes(SETTLING.as_secs());
+        assert_eq!(fleet.machines[owner].told, [(0, 0)].into());
+        assert!(fleet.machines[stale].told.is_empty());
+    }
+}
+
+#[test]
+fn a_volume_that_nobody_else_has_is_used_once_all_had_time_to_speak() {
+    let mut fleet = Fleet::of(&THREE, 1);
+    let owner = fleet.owners(0)[0];
+    fleet.machine(owner).told.clear();
+    fleet.begins_anew();
+    THREE.iter().for_each(|host| fleet.machine(host).table = Placements::default());
+    THREE.iter().for_each(|host| fleet.comes(host));
+    assert_eq!(fleet.place(0), None, "nobody runs it");
+    fleet.passes(SETTLING.as_secs());
+    assert_eq!(fleet.place(0).as_deref(), Some(owner));
 }
 
 #[derive(Debug, Clone)]

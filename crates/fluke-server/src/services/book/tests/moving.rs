@@ -1,0 +1,149 @@
+//! A replica that was on one host and is given to another is told of, once, with its reason; what a
+//! server merely learns is not.
+
+use fluke_model::event::{Event, EventKind};
+use fluke_model::id::{LabelKey, LabelValue};
+use fluke_model::label::Selector;
+use fluke_model::service::RESCHEDULE_AFTER;
+use fluke_model::volume::Volume;
+
+use super::*;
+
+/// Replica 0 of `web` on `a`, which serves it.
+fn on_a() -> Lab {
+    let mut lab = Lab::settled(Some(1));
+    lab.joins("a", vec![zero()]);
+    assert_eq!(lab.told(), Vec::<String>::new(), "it has never been elsewhere");
+    lab
+}
+
+fn zero() -> DeploymentReport {
+    deployment("0", Replica::Number(0), at(4))
+}
+
+fn app() -> Labels {
+    let (key, value) = (LabelKey::new("role"), LabelValue::new("app"));
+    Labels([(key.expect("a label"), value.expect("a label"))].into())
+}
+
+impl Lab {
+    /// What has been told of moves since this was last asked.
+    fn told(&mut self) -> Vec<String> {
+        let events = std::mem::take(&mut self.moves).into_iter().map(|it| it.event(Timestamp(1)));
+        events.filter_map(|event| event.output).collect()
+    }
+}
+
+#[test]
+fn a_replica_whose_host_stays_away_is_told_of_once() {
+    let mut lab = on_a();
+    lab.joins("b", vec![]);
+    lab.says("a", Word::Silent);
+    assert_eq!(lab.told(), Vec::<String>::new());
+    lab.passes(RESCHEDULE_AFTER);
+    let [moved] = &lab.moves[..] else { panic!("one: {:?}", lab.moves) };
+    let expected = Event {
+        agent: Some(name("b")),
+        service: Some(web()),
+        step: Some(Replica::Number(0).part(&web())),
+        trigger: Some("placement".into()),
+        output: Some("replica 0 goes from a to b: a was away for 5m".into()),
+        ..Event::new(EventKind::ReplicaMoved, Timestamp(7))
+    };
+    assert_eq!(moved.clone().event(Timestamp(7)), expected);
+    lab.told();
+    lab.passes(Duration::from_secs(3600));
+    lab.reports("b", vec![zero()]);
+    lab.joins("a", vec![]);
+    lab.wants(Service { description: Some("other words".into()), ..service(Some(1)) });
+    assert_eq!(lab.told(), Vec::<String>::new(), "it stays where it went");
+}
+
+#[test]
+fn what_makes_it_move_is_said() {
+    let mut lab = on_a();
+    lab.joins("b", vec![]);
+    lab.says("a", Word::Departs);
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: a left for good"]);
+
+    // Also where it has to wait for somebody who takes it, and where people say so.
+    let mut lab = on_a();
+    lab.says("a", Word::Left);
+    lab.says("a", Word::Forgotten);
+    assert_eq!(lab.told(), Vec::<String>::new(), "there is nobody else");
+    lab.joins("b", vec![]);
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: a left for good"]);
+
+    let mut lab = on_a();
+    lab.comes_as("b", came(app(), NodeType::Worker));
+    lab.reports("b", vec![]);
+    let selector = Selector { match_labels: app().0, ..Selector::default() };
+    lab.wants(Service { selector, ..service(Some(1)) });
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: the selector does not match a any more"]);
+
+    let mut lab = on_a();
+    lab.joins("b", vec![]);
+    let Word::Came(mut refusing) = came(Labels::default(), NodeType::Worker) else { panic!() };
+    refusing.executors.clear();
+    lab.comes_as("a", Word::Came(refusing));
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: a takes no replicas any more"]);
+
+    let mut lab = on_a();
+    lab.wants(service(Some(2)));
+    lab.joins("b", vec![]);
+    assert_eq!(lab.told(), ["replica 1 goes from a to b: b has fewer of the service"]);
+}
+
+#[test]
+fn a_replica_that_goes_to_its_volume_or_back_to_where_it_runs_is_told_of_too() {
+    let mut lab = on_a();
+    lab.joins("b", vec![]);
+    let mut wanted = service(Some(1));
+    let data = fluke_model::id::VolumeName::new("data").expect("a name");
+    wanted.container.volumes.insert(data.clone(), "/data".into());
+    lab.wants(wanted);
+    lab.reports("a", vec![]);
+    let volume = Volume { service: web(), replica: Replica::Number(0), name: data };
+    let volumes = Some([volume].into());
+    let report = ServicesReport { whole: true, volumes, ..ServicesReport::default() };
+    lab.says("b", Word::Services(report));
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: its volume is on b"]);
+
+    let mut lab = on_a();
+    lab.joins("b", vec![]);
+    lab.says("a", Word::Silent);
+    lab.passes(RESCHEDULE_AFTER);
+    lab.told();
+    lab.joins("a", vec![zero()]);
+    assert_eq!(lab.told(), ["replica 0 goes from b to a: it runs on a already"]);
+}
+
+#[test]
+fn a_server_that_starts_anew_learns_where_replicas_are_and_moves_none() {
+    let mut lab = Lab::new(Some(2));
+    let stale = Whereabouts {
+        replicas: [(0, name("gone")), (1, name("gone"))].into(),
+        ..Whereabouts::default()
+    };
+    lab.comes("c", NodeType::Worker);
+    lab.says("c", Word::Placements(Table::from(vec![(web(), stale)])));
+    lab.reports("c", vec![]);
+    lab.joins("a", vec![zero()]);
+    lab.passes(SETTLING);
+    assert_eq!(lab.placed(), [(0, name("a")), (1, name("gone"))].into());
+    lab.joins("b", vec![deployment("1", Replica::Number(1), at(5))]);
+    assert_eq!(lab.placed(), [(0, name("a")), (1, name("b"))].into());
+    assert_eq!(lab.told(), Vec::<String>::new(), "they have been there all along");
+}
+
+#[test]
+fn a_host_that_is_not_back_after_a_restart_loses_its_replicas_on_record() {
+    let mut lab = Lab::new(Some(1));
+    lab.comes("b", NodeType::Worker);
+    lab.says("b", Word::Placements(Table::from(vec![(web(), on(0, "a"))])));
+    lab.reports("b", vec![]);
+    lab.passes(SETTLING);
+    assert_eq!(lab.told(), Vec::<String>::new());
+    lab.passes(RESCHEDULE_AFTER);
+    assert_eq!(lab.told(), ["replica 0 goes from a to b: a was away for 5m"]);
+}

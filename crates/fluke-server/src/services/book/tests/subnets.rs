@@ -1,0 +1,65 @@
+//! Whose subnet is whose, and what becomes of a host for which none is left.
+
+use super::*;
+use crate::services::fixture::take_all;
+
+#[test]
+fn two_hosts_that_claim_one_subnet_get_one_each() {
+    let mut lab = Lab::settled(None);
+    let mesh = |key: u8, since: u64| {
+        let subnet = Subnet::new(7).expect("in range");
+        let claim = Some(Claim { subnet, since: Timestamp(since) });
+        Word::Mesh(MeshReport { public_key: PublicKey([key; 32]), endpoints: vec![], claim })
+    };
+    lab.comes("late", NodeType::Worker);
+    lab.says("late", mesh(1, 200));
+    assert_eq!(lab.told[&name("late")].subnet.map(|claim| claim.subnet.number()), Some(7));
+    lab.comes("early", NodeType::Worker);
+    lab.says("early", mesh(2, 100));
+    let subnet = |host: &str| lab.told[&name(host)].subnet.map(|claim| claim.subnet.number());
+    assert_eq!(subnet("early"), Some(7));
+    assert_ne!(subnet("late"), Some(7));
+    assert_eq!(lab.book.directory.peers.table().rows().len(), 2);
+}
+
+#[test]
+fn a_host_for_which_no_subnet_is_left_is_told_of_once_and_gets_the_first_that_is_free() {
+    let mut lab = Lab::settled(None);
+    lab.joins("a", vec![deployment("a", Replica::Own, [10, 200, 7, 2])]);
+    lab.says("a", mesh(7));
+    take_all(lab.book.claims_mut());
+    lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 7, 3])]);
+    lab.says("b", mesh(7));
+    assert!(lab.told[&name("b")].is_without_subnet);
+    assert_eq!(lab.told[&name("b")].subnet, None);
+    assert_eq!(lab.addresses(), ["10.200.7.2"], "that is another's subnet");
+    lab.joins("b", vec![deployment("b", Replica::Own, [10, 200, 7, 3])]);
+    lab.says("b", mesh(7));
+    assert_eq!(lab.without_subnet, [name("b")]);
+
+    lab.says("a", Word::Left);
+    assert!(lab.told[&name("b")].is_without_subnet, "the other one keeps its own");
+    lab.says("a", Word::Forgotten);
+    let own = &lab.told[&name("b")];
+    assert_eq!(own.subnet.map(|claim| claim.subnet.number()), Some(7));
+    assert!(!own.is_without_subnet);
+    assert_eq!(lab.addresses(), ["10.200.7.3"]);
+    assert!(lab.book.directory.peers.table().rows().contains_key(&name("b")));
+}
+
+#[test]
+fn a_replica_is_not_placed_where_no_subnet_is_left_and_leaves_where_there_is_none_any_more() {
+    let mut lab = Lab::settled(Some(1));
+    lab.joins("a", vec![deployment("0", Replica::Number(0), [10, 200, 7, 2])]);
+    lab.says("a", mesh(7));
+    take_all(lab.book.claims_mut());
+    lab.joins("b", vec![]);
+    lab.says("b", mesh(8));
+    assert!(!lab.told[&name("b")].is_without_subnet, "its claim is older than that of x8");
+    let claim = Some(Claim { subnet: Subnet::new(7).expect("one"), since: Timestamp(0) });
+    lab.comes("c", NodeType::Worker);
+    let mesh = MeshReport { public_key: PublicKey([9; 32]), endpoints: vec![], claim };
+    lab.says("c", Word::Mesh(mesh));
+    assert_eq!(lab.without_subnet, [name("a")]);
+    assert_eq!(lab.placed(), BTreeMap::from([(0, name("b"))]));
+}
