@@ -27,12 +27,13 @@ mod unit;
 use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fluke_model::directory::Routes;
 use fluke_model::id::Hash256;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::Instant;
 
 pub use api::ApiError;
@@ -193,7 +194,7 @@ impl<S: Supervisor> Proxy<S> {
             program,
             folder: self.settings.folder.clone(),
         };
-        let plan = self.write(plan).await?;
+        let plan = self.write(plan, self.told_as_well(&unit.generation, &running)).await?;
         match running.iter().any(|it| it.generation == unit.generation) {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
@@ -226,6 +227,11 @@ impl<S: Supervisor> Proxy<S> {
     async fn running(&mut self) -> Result<Vec<Running>, RoutesError> {
         let mut running = self.supervisor.running().await?;
         self.leaving.see(&running);
+        for Running { generation, .. } in &running {
+            if self.leaving.has(generation) {
+                self.leaving.meet(generation, self.supervisor.process(generation).await?);
+            }
+        }
         let now = Instant::now();
         running.retain(|one| !self.leaving.has_time(&one.generation, now));
         Ok(running)
@@ -254,10 +260,29 @@ impl<S: Supervisor> Proxy<S> {
         all.filter(|gate| !is_free(*gate, self.settings.listen)).gather()
     }
 
+    /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports
+    /// for packets for as long as it has connections, and must not lead where nobody is any more.
+    fn told_as_well(&self, current: &Generation, running: &[Running]) -> Vec<(Generation, bool)> {
+        let others = running.iter().map(|it| &it.generation).filter(|it| !self.leaving.has(it));
+        let all = others.map(|it| (it, false)).chain(self.leaving.all().map(|it| (it, true)));
+        all.filter(|(it, _)| *it != current).map(|(it, leaves)| (it.clone(), leaves)).collect()
+    }
+
     /// Writes what Traefik is to read, on a thread that may wait for the disk.
-    async fn write(&self, plan: Plan) -> Result<Plan, RoutesError> {
+    async fn write(
+        &self,
+        plan: Plan,
+        as_well: Vec<(Generation, bool)>,
+    ) -> Result<Plan, RoutesError> {
         let folder = self.settings.folder.clone();
-        let write = move || files::write(&folder, &plan).map(|()| plan);
+        let write = move || {
+            for (generation, leaves) in as_well {
+                let dynamic = plan.dynamic.clone();
+                let dynamic = if leaves { dynamic.of_one_that_leaves() } else { dynamic };
+                files::tell(&folder, &generation, &dynamic)?;
+            }
+            files::write(&folder, &plan).map(|()| plan)
+        };
         let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
         written.and_then(|written| written).map_err(|why| self.not_written(why))
     }
@@ -297,14 +322,15 @@ impl<S: Supervisor> Proxy<S> {
         if self.until_loaded(generation, plan, wanted, SEE).await.is_ok() {
             return Ok(());
         }
-        // It hears nothing of a folder that was made anew.
-        self.supervisor.signal(generation, Signal::Reload).await?;
+        // It hears nothing of a folder that was made anew. One that waits to be started again hears
+        // nothing at all, and what is missing says more than that.
+        let _ = self.supervisor.signal(generation, Signal::Reload).await;
         if self.until_loaded(generation, plan, wanted, LOAD).await.is_ok() {
             return Ok(());
         }
         if let Err(ApiError::Unreachable { .. }) = self.api.loaded(self.api_of(generation)).await {
             // It is there, and answers nobody.
-            self.supervisor.restart(generation).await?;
+            let _ = self.supervisor.restart(generation).await;
         }
         let loaded = self.until_loaded(generation, plan, wanted, START).await;
         loaded.map_err(|why| RoutesError::NotLoaded { unit: unit.name(), why })
@@ -318,8 +344,9 @@ impl<S: Supervisor> Proxy<S> {
     ) -> Result<(), RoutesError> {
         for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
             if *is_up && !self.leaving.has(generation) {
+                let process = self.supervisor.process(generation).await?;
                 self.supervisor.signal(generation, Signal::End).await?;
-                self.leaving.told(generation.clone(), Instant::now());
+                self.leaving.told(generation.clone(), process, Instant::now());
             } else {
                 self.supervisor.stop(generation).await?;
             }
@@ -374,7 +401,7 @@ impl<S: Supervisor> Proxy<S> {
     async fn ask_again(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
         let dynamic = plan.dynamic.clone().stirred();
         for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
-            let plan = self.write(plan).await?;
+            let plan = self.write(plan, Vec::new()).await?;
             // One that does not is looked after with the next check.
             let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, SEE).await;
         }
@@ -448,11 +475,19 @@ fn is_free(gate: Gate, listen: Option<IpAddr>) -> bool {
     let places = listen.map_or(everywhere.to_vec(), |listen| vec![listen]);
     let bind = |listen| match gate {
         Gate::Tcp(port) => TcpListener::bind(SocketAddr::new(listen, port)).map(drop),
-        Gate::Udp(port) => UdpSocket::bind(SocketAddr::new(listen, port)).map(drop),
+        Gate::Udp(port) => share(SocketAddr::new(listen, port)),
     };
     // Whatever else is wrong, Traefik says it better.
     let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
     !places.into_iter().any(|listen| bind(listen).is_err_and(is_taken))
+}
+
+/// Takes a port for packets, and lets it go: as Traefik does, beside any other that is its own. One
+/// that leaves has it for as long as connections last that others of its ports have.
+fn share(at: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&at.into())
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Overviews {
         let crowds = self.waiting();
         let crowds = crowds.values().filter_map(WeakShared::upgrade);
         // Without the one that is looked through here.
-        crowds.filter_map(|making| making.strong_count()).map(|count| count - 1).gather()
+        crowds.filter_map(|making| making.strong_count()).map(|count| count - 1).collect()
     }
 }
 

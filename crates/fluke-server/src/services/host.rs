@@ -42,6 +42,8 @@ pub struct HostView {
     pub presence: Presence,
     /// What it runs.
     pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    /// How often it has said of one that has to go that it serves.
+    pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is
@@ -57,6 +59,8 @@ pub struct HostView {
     pub mesh: Option<MeshReport>,
     /// Whether there is no subnet for it.
     pub is_without_subnet: bool,
+    /// Whether it has said so itself since it came, and with it which subnet it takes to be its own.
+    pub has_claimed: bool,
 }
 
 /// Whether a host is there.
@@ -125,6 +129,7 @@ impl HostView {
             executors: ServiceExecutor::ALL.into(),
             presence,
             deployments: BTreeMap::new(),
+            resumed: 0,
             given: Placed::new(),
             volumes: Kept::new(),
             is_hearsay: false,
@@ -132,6 +137,7 @@ impl HostView {
             behind: None,
             mesh: None,
             is_without_subnet: false,
+            has_claimed: false,
         }
     }
 
@@ -150,6 +156,8 @@ impl HostView {
                 self.presence = Presence::Here;
             }
         }
+        let serves = |it: &&DeploymentReport| it.phase == Phase::Retiring && it.serves;
+        self.resumed += report.deployments.iter().filter(serves).count() as u64;
         report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
         self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
     }

@@ -72,7 +72,7 @@ impl View {
                 // Nothing of what ran there does before it says so.
                 host.deployments.values_mut().for_each(|it| it.serves = false);
             }
-            host.presence = presence;
+            (host.presence, host.has_claimed) = (presence, false);
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
         };

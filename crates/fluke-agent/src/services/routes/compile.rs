@@ -357,9 +357,14 @@ fn address(listen: Option<IpAddr>, port: u16) -> String {
     }
 }
 
-/// Where Traefik looks for its routes.
-pub fn dynamic_folder(folder: &Path) -> std::path::PathBuf {
+/// Where all processes of Traefik look for their routes.
+pub fn dynamic_folders(folder: &Path) -> std::path::PathBuf {
     folder.join("dynamic")
+}
+
+/// Where one of them does.
+pub fn dynamic_folder(folder: &Path, generation: &Generation) -> std::path::PathBuf {
+    dynamic_folders(folder).join(generation.as_str())
 }
 
 /// Where Traefik keeps the certificates that it got.
@@ -386,7 +391,9 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     entry_points.insert(WEB.to_owned(), web);
     entry_points.extend(gates.iter().map(|it| {
         let address = it.address(settings.listen);
-        // Packets of others would go on to come to a process that takes none from them.
+        // Traefik has ports for packets serve as before until its last connection is over. For as
+        // long as sessions had time from then on, packets of others would go on to come to a
+        // process that takes none from them.
         let is_lasting = matches!(it, Gate::Tcp(_));
         (it.name(), if is_lasting { lasting(address) } else { shared(address) })
     }));
@@ -395,7 +402,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
         "entryPoints": entry_points,
         "providers": {
             "providersThrottleDuration": THROTTLE,
-            "file": { "directory": dynamic_folder(&settings.folder), "watch": true },
+            "file": { "watch": true },
         },
         "api": { "insecure": true, "dashboard": false },
         "serversTransport": { "forwardingTimeouts": { "dialTimeout": DIAL } },
@@ -407,6 +414,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     }
     let generation = Generation::of(&format!("{all} {:?} {}", settings.program, settings.api));
     all["entryPoints"][API] = json!({ "address": generation.api(settings.api).to_string() });
+    all["providers"]["file"]["directory"] = json!(dynamic_folder(&settings.folder, &generation));
     let text = serde_json::to_string_pretty(&all).expect("a configuration is plain data");
     Fixed { generation, text }
 }

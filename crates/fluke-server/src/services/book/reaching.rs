@@ -17,7 +17,9 @@ impl Book {
     ) -> Urgency {
         let before = self.view.claims.of(agent);
         let ruling = self.view.claims.claim(agent, report.claim, now);
-        self.view.hosts.change(agent, |host| host.mesh = Some(report));
+        self.view.hosts.change(agent, |host| {
+            (host.mesh, host.has_claimed) = (Some(report), true);
+        });
         self.changed.peers.insert(agent.clone());
         if before.is_none() || before != ruling.granted {
             self.has_other_subnet(agent);

@@ -17,7 +17,7 @@ async fn serving() -> Option<(Stage, Container)> {
 async fn what_cannot_be_written_replaces_nothing() {
     let Some((mut stage, web)) = serving().await else { return };
     // Where the new file is to be prepared, there is something in the way.
-    let obstacle = stage.path("dynamic/routes.yaml.new");
+    let obstacle = stage.dynamic("routes.yaml.new");
     std::fs::create_dir(&obstacle).expect("room");
     let next = table([("web", http("b.example.com"), &[&web])]);
     let error = stage.error(&next).await;
@@ -32,13 +32,13 @@ async fn what_cannot_be_written_replaces_nothing() {
 async fn what_somebody_did_to_the_files_is_seen_and_put_right() {
     let Some((mut stage, web)) = serving().await else { return };
     let routes = table([("web", http("a.example.com"), &[&web])]);
-    let file = stage.path("dynamic/routes.yaml");
+    let file = stage.dynamic("routes.yaml");
     for tampered in ["{ nonsense", "", "{\"http\":{\"routers\":{}}}"] {
         std::fs::write(&file, tampered).expect("room");
         assert_eq!(stage.drift(&routes).await, "the files of Traefik are not as they should be");
         stage.recovers(&routes).await;
     }
-    let other = stage.path("dynamic/other.yaml");
+    let other = stage.dynamic("other.yaml");
     let more = r#"{"http":{"services":{"x.y":{"loadBalancer":{"servers":[]}}}}}"#;
     std::fs::write(&other, more).expect("room");
     stage.drift(&routes).await;
@@ -68,6 +68,20 @@ async fn a_proxy_that_died_is_noticed_and_serves_again() {
     assert_ne!(stage.proxy.in_effect(), routes.hash(), "nothing is in effect");
     stage.routes(&routes).await;
     assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+}
+
+#[tokio::test]
+async fn of_one_that_is_about_to_be_started_again_it_is_said_where_to_look() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    // Nobody waits for it.
+    tokio::time::pause();
+    let error = stage.error(&routes).await.to_string();
+    assert!(error.contains("`journalctl -u fluke-proxy-"), "{error}");
 }
 
 #[tokio::test]

@@ -63,3 +63,17 @@ fn a_replica_is_not_placed_where_no_subnet_is_left_and_leaves_where_there_is_non
     assert_eq!(lab.without_subnet, [name("a")]);
     assert_eq!(lab.placed(), BTreeMap::from([(0, name("b"))]));
 }
+
+#[test]
+fn a_host_that_gave_its_subnet_up_is_not_told_to_take_it_back() {
+    let mut lab = Lab::settled(None);
+    let subnet = |lab: &Lab| lab.told[&name("a")].subnet.map(|claim| claim.subnet.number());
+    lab.comes("a", NodeType::Worker);
+    lab.says("a", mesh(7));
+    assert_eq!(subnet(&lab), Some(7));
+    lab.says("a", Word::Left);
+    lab.comes("a", NodeType::Worker);
+    assert_eq!(subnet(&lab), None, "it has not said which it takes to be its own");
+    lab.says("a", mesh(9));
+    assert_eq!(subnet(&lab), Some(9));
+}
