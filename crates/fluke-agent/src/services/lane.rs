@@ -318,11 +318,12 @@ impl Lane {
     }
 
     /// Whether anything may happen here that somebody has to know of: a volume that is removed is
-    /// what a replica waited for, and an image that is of no use has its time, where it may go.
+    /// what a replica waited for; an image that is of no use has its time, and a container that is
+    /// nobody's goes where there should be none, if they may.
     fn is_watchful(&self) -> bool {
         let has_volumes = self.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty());
-        let has_images = !self.fetched.is_empty() && self.refusal().is_none();
-        self.is_concerned() || has_volumes || has_images
+        let may_go = !self.fetched.is_empty() || self.config.exclusive;
+        self.is_concerned() || has_volumes || (may_go && self.refusal().is_none())
     }
 
     /// Nothing is asked, listened to or timed any more.

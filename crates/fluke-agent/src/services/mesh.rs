@@ -32,7 +32,7 @@ mod endpoints;
 mod interface;
 mod key;
 mod net;
-mod netlink;
+pub(super) mod netlink;
 mod plan;
 mod silence;
 mod uapi;

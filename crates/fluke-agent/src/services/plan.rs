@@ -278,6 +278,9 @@ pub enum Change {
         deployment: Deployment,
         /// What is in its place.
         replaces: Replaces,
+        /// Whether it is only made, while what is in its place serves: that is stopped for nothing
+        /// that cannot even be made.
+        ahead: bool,
     },
 }
 

@@ -20,6 +20,7 @@ mod files;
 mod leaving;
 mod loaded;
 mod log;
+mod packets;
 mod settings;
 mod systemd;
 mod unit;
@@ -125,6 +126,8 @@ pub struct Proxy<S = Systemd> {
     leaving: Leaving,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
+    /// Where packets were led then.
+    packets_to: BTreeSet<SocketAddrV4>,
 }
 
 impl Proxy {
@@ -146,6 +149,7 @@ impl<S: Supervisor> Proxy<S> {
             awaited: Awaited::default(),
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
+            packets_to: BTreeSet::new(),
         })
     }
 
@@ -416,7 +420,21 @@ impl<S: Supervisor> Proxy<S> {
             None => wanted.hash(),
             Some(_) => loaded.routes().hash(),
         };
+        if difference.is_none() {
+            self.lead_packets(wanted);
+        }
         difference
+    }
+
+    /// Whoever sends packets is led as routes say now, without a pause too.
+    fn lead_packets(&mut self, wanted: &Routes) {
+        let before = std::mem::replace(&mut self.packets_to, packets::ends(wanted));
+        let gone = &before - &self.packets_to;
+        if !gone.is_empty()
+            && let Err(error) = packets::part_from(&gone)
+        {
+            tracing::warn!(%error, "who sends packets without a pause is led where they were before");
+        }
     }
 
     /// Takes note of what is in effect while another process runs than should, or none.

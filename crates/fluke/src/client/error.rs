@@ -151,7 +151,8 @@ impl ClientError {
             Self::NoServer => {
                 "name one with --server or FLUKE_SERVER (unix:///path/to/fluke.sock, or \
                  http(s)://host:7071 with a token in FLUKE_API_TOKEN); to start one here: \
-                 `fluke server --config FILE`, or `fluke dev` to try it out"
+                 `systemctl start fluke-server` where it is installed, `fluke server --config FILE` \
+                 elsewhere, or `fluke dev` to try it out"
             }
             Self::Address { .. } => {
                 "--server and FLUKE_SERVER take unix:///run/fluke/fluke.sock or http(s)://host:7071"

@@ -7,6 +7,7 @@ mod fetching;
 mod killing;
 mod leaving;
 mod placing;
+mod ports;
 mod reaching;
 mod refusing;
 mod socket;

@@ -97,13 +97,17 @@ pub async fn change(
             podman.start(container).await?;
             Ok(Some(container.clone()))
         }
-        Change::Deploy { deployment, .. } => {
-            deploy(&podman, deployment, desired, &room).await.map(Some)
+        Change::Deploy { deployment, ahead, .. } => {
+            let id = make(&podman, deployment, desired, &room).await?;
+            if !ahead {
+                podman.start(&id).await?;
+            }
+            Ok(Some(id))
         }
     }
 }
 
-async fn deploy(
+async fn make(
     podman: &Podman,
     deployment: &Deployment,
     desired: &Desired,
@@ -120,14 +124,12 @@ async fn deploy(
     let spot = Spot { network: bridge::NETWORK, address, gateway };
     let name = free_name(container_name(deployment), &room.names);
     let body = create_body(deployment, env, spot, limits()).named(name.clone());
-    let id = podman.create(&body).await.map_err(|error| match error {
+    podman.create(&body).await.map_err(|error| match error {
         PodmanError::Refused { why, .. } if why.contains("name is already in use") => {
             ChangeError::NameTaken { name }
         }
         error => error.into(),
-    })?;
-    podman.start(&id).await?;
-    Ok(id)
+    })
 }
 
 /// A name that nobody has: one that was made with other values of this host has the same.
@@ -207,10 +209,10 @@ pub fn reason(change: &Change) -> String {
             format!("{}: {why}; it was stopped and is started again", named(origin))
         }
         Change::Start { origin, state: State::Created, .. } => {
-            format!("{} was never started", named(origin))
+            format!("{} is made, and not started yet", named(origin))
         }
         Change::Start { origin, .. } => format!("{} does not run", named(origin)),
-        Change::Deploy { deployment, replaces } => {
+        Change::Deploy { deployment, replaces, .. } => {
             let why = match replaces {
                 Replaces::Nothing => "its container is missing",
                 Replaces::Version => "another version is wanted",

@@ -369,7 +369,7 @@ impl Lane {
     async fn verify(&mut self, made: Option<Made>, seen: Result<&Seen, &PodmanError>) {
         let Some(Made { change, container, began, account }) = made else { return };
         let now = Instant::now();
-        if let Change::Deploy { deployment, .. } = &change {
+        if let Change::Deploy { deployment, ahead: false, .. } = &change {
             self.deployments.done(deployment.id, now);
         }
         if let Change::Start { origin, unwell, .. } = &change
@@ -438,6 +438,9 @@ fn judge(
         }
         (Change::Deploy { .. } | Change::Start { .. }, Some(State::Running)) => {
             (Outcome::Success, String::new())
+        }
+        (Change::Deploy { ahead: true, .. }, Some(State::Created)) => {
+            (Outcome::Success, "it is made; it is started when its predecessor has ended".into())
         }
         (Change::Deploy { .. } | Change::Start { .. }, _) => {
             let how = found.and_then(ended).map_or_else(String::new, |how| format!(": {how}"));

@@ -1,4 +1,4 @@
-//! Netlink, as far as the mesh needs it: a few messages on a plain socket.
+//! Netlink, as far as services need it: a few messages on a plain socket.
 //!
 //! [`message`] and the modules beside it put bytes together and take them apart, and are pure; the
 //! sockets here only carry them. The kernel answers a request before `send` returns, so that asking
@@ -7,6 +7,7 @@
 pub mod message;
 pub mod nftables;
 pub mod route;
+pub mod sockets;
 pub mod wireguard;
 
 use std::io;
@@ -39,6 +40,8 @@ pub enum Family {
     Generic,
     /// nftables.
     Netfilter,
+    /// Sockets.
+    Sockets,
 }
 
 impl Family {
@@ -48,6 +51,7 @@ impl Family {
             Self::Route => None,
             Self::Generic => Some(rustix::net::netlink::GENERIC),
             Self::Netfilter => Some(rustix::net::netlink::NETFILTER),
+            Self::Sockets => Some(rustix::net::netlink::SOCK_DIAG),
         }
     }
 }

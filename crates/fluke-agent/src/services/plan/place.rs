@@ -18,6 +18,7 @@ use super::{
 
 /// How long a container that nobody asks for its health has to accept connections.
 pub const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
+const MAKES_WAY: &str = "its predecessor has its volumes, and is being stopped";
 const NOT_WELL_YET: &str = "it runs, and is not well yet";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 
@@ -135,6 +136,10 @@ impl<'a> Place<'a> {
             },
             State::Changing if current.told_to_end.is_some() => Some(unwell(current).into()),
             State::Changing => Some(changing(current)),
+            // It was made ahead.
+            State::Created if self.predecessors.iter().any(|it| it.is_up()) => {
+                Some(EARLIER_ONE_RUNS.into())
+            }
             State::Created | State::Exited | State::Stuck => {
                 Some("its container does not run".into())
             }
@@ -195,14 +200,14 @@ impl<'a> Place<'a> {
             }
             Readiness::Ready => {}
         }
-        let alive = self.predecessors.iter().filter(|it| it.state != State::Exited);
-        let alive: Vec<_> = alive.collect();
-        // Two containers must never have one volume.
-        if wanted.spec.is_stateful() && !alive.is_empty() {
-            changes.extend(alive.into_iter().filter_map(|it| make_way(it)));
-            return Some("its predecessor has its volumes, and is being stopped".into());
+        let keeps = self.predecessors.iter().filter(|it| keeps_volumes(it, wanted));
+        let (up, idle): (Vec<_>, Vec<_>) = keeps.partition(|it| it.is_up());
+        if !idle.is_empty() {
+            changes.extend(idle.into_iter().filter_map(|it| make_way(it)));
+            return Some(MAKES_WAY.into());
         }
-        changes.push(Change::Deploy { deployment: wanted.clone(), replaces: self.replaces() });
+        let (deployment, replaces) = (wanted.clone(), self.replaces());
+        changes.push(Change::Deploy { deployment, replaces, ahead: !up.is_empty() });
         None
     }
 
@@ -283,9 +288,8 @@ impl<'a> Place<'a> {
     ) -> Option<String> {
         let setback = situation.setbacks.get(&wanted.id);
         let setback = setback.filter(|it| it.until > situation.now);
-        let is_up = |it: &&&Container| matches!(it.state, State::Running | State::Changing);
-        let running = self.predecessors.iter().find(is_up);
-        match (setback, running) {
+        let keeps = self.predecessors.iter().find(|it| keeps_volumes(it, wanted));
+        match (setback, keeps) {
             // It does not stay up, and what was there before it did.
             (Some(setback), _) if !self.predecessors.is_empty() => {
                 changes.extend(remove(current, Why::Unwell(goes(setback, current))))
@@ -294,9 +298,9 @@ impl<'a> Place<'a> {
                 plan.look_by(setback.until);
                 return Some(restless(setback, current));
             }
-            (None, Some(predecessor)) if wanted.spec.is_stateful() => {
+            (None, Some(predecessor)) => {
                 changes.extend(make_way(predecessor));
-                return Some("its predecessor has its volumes, and is being stopped".into());
+                return Some(MAKES_WAY.into());
             }
             (None, _) if *situation.network != Network::Ready && may_change(wanted, situation) => {
                 return Some("its network is not there yet".into());
@@ -447,6 +451,11 @@ pub(super) fn remove(container: &Container, why: Why) -> Option<Change> {
             Some(Change::Remove { container: id, origin, why })
         }
     }
+}
+
+/// Whether a successor cannot be started beside it: two containers must never run with one volume.
+fn keeps_volumes(predecessor: &Container, wanted: &Deployment) -> bool {
+    wanted.spec.is_stateful() && predecessor.state != State::Exited
 }
 
 /// A predecessor lets go of its volumes, and stays for the case that its successor fails.

@@ -104,8 +104,9 @@ impl Host {
             }
             Change::Stop { container, why, .. } => format!("stop {container}: {}", in_short(why)),
             Change::Start { container, .. } => format!("start {container}"),
-            Change::Deploy { deployment, replaces } => {
+            Change::Deploy { deployment, replaces, ahead } => {
                 let how = match replaces {
+                    _ if *ahead => "make ahead",
                     Replaces::Nothing => "deploy",
                     Replaces::Version => "replace by",
                     Replaces::Values(_) => "make anew",
@@ -256,13 +257,18 @@ fn one_that_does_not_become_well_in_time_is_started_again_too() {
 }
 
 #[test]
-fn two_containers_never_have_one_volume() {
+fn two_containers_never_run_with_one_volume() {
     let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
     let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
+    assert_eq!(host.changes(), ["make ahead db:2"]);
+    host.containers.push(container("new", &new, State::Created));
+    assert_eq!(host.drift(), ["a container of an earlier version runs"]);
     assert_eq!(host.changes(), ["stop old: makesway"]);
+    host.containers[0].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it has its time to end");
     host.containers[0].state = State::Exited;
-    assert_eq!(host.changes(), ["replace by db:2"]);
-    host.containers.push(container("new", &new, State::Running));
+    assert_eq!(host.changes(), ["start new"]);
+    host.containers[1].state = State::Running;
     assert_eq!(host.changes(), ["remove old: succeeded"]);
     // Does not come up: the old one is there to go back to.
     host.containers.pop();

@@ -3,7 +3,7 @@
 use super::support::{
     address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
 };
-use crate::hosts::support::{Bed, Host, bed};
+use crate::hosts::support::{Bed, Host, Join, bed};
 
 /// A host with the image that runs `web`.
 fn host_with_web(bed: &Bed) -> (Host, String) {
@@ -150,6 +150,44 @@ fn what_is_nobody_s_is_left_alone_and_what_left_git_goes() {
     );
     let container = runs_one(&bed, &host, "web");
     host.run(&format!("podman exec {container} test -f /data/kept"));
+}
+
+#[test]
+fn a_host_for_services_alone_keeps_nobody_else_s_container_and_every_volume() {
+    let Some(bed) = bed() else { return };
+    let hosts = bed.hosts(["app-1", "app-2"]);
+    for host in &hosts {
+        has_image(host, "1");
+        host.run("podman run --detach --name theirs --volume kept:/data localhost/web:1");
+        host.run("podman exec theirs touch /data/it && podman create --name idle localhost/web:1");
+    }
+    let [ours, shared] = hosts;
+    let theirs = started(&shared, "theirs");
+    let more = "containers {\n    exclusive = true\n  }".into();
+    let ours = ours.joins_as(&Join { labels: "role=app".into(), more, ..Join::default() });
+    let shared = shared.joins("role=app");
+    let has_any = || !ours.run("podman ps --all --quiet").is_empty();
+    bed.until("nobody's are gone, though Git says nothing of services", |_| !has_any());
+    ours.run("podman run --detach --name again localhost/web:1");
+    bed.until("one that comes later goes, too", |_| !has_any());
+
+    bed.commit("web.fluke.hcl", &service("web", "1", ""));
+    let web = runs_one(&bed, &ours, "web");
+    let since = started(&ours, &web);
+    // One that bears some of the labels, and no deployment's.
+    ours.run("podman run --detach --name odd --label fluke.service.name=odd localhost/web:1");
+    ours.run("podman run --detach --name again localhost/web:1");
+    let all = "podman ps --all --quiet --no-trunc";
+    bed.until("the service's is alone", |_| ours.run(all) == web);
+    assert_eq!(started(&ours, &web), since, "nobody touched it");
+    bed.settles();
+    assert!(ours.has("/var/lib/containers/storage/volumes/kept/_data/it"), "data is never removed");
+    let is_told = |text: &String| text.contains("a container is not wanted here any more");
+    assert!(bed.events("app-1").iter().any(|event| event.output.as_ref().is_some_and(is_told)));
+
+    runs_one(&bed, &shared, "web");
+    assert_eq!(started(&shared, "theirs"), theirs, "elsewhere it is nobody's business");
+    assert!(shared.is("podman container exists idle"));
 }
 
 #[test]

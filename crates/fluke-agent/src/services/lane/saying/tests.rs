@@ -48,7 +48,8 @@ fn report(name: &str, phase: Phase, note: &str) -> DeploymentReport {
 }
 
 fn deploy(name: &str) -> Change {
-    Change::Deploy { deployment: deployment(name, spec("web:1")), replaces: Replaces::Nothing }
+    let deployment = deployment(name, spec("web:1"));
+    Change::Deploy { deployment, replaces: Replaces::Nothing, ahead: false }
 }
 
 /// What somebody is told who asked for this service, or for all.

@@ -73,10 +73,6 @@ fn an_old_one_that_is_not_well_any_more_is_not_led_to() {
 #[test]
 fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
     tell(async |stage| {
-        let with_volume = |mut spec: ContainerSpec| {
-            spec.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
-            spec
-        };
         let old = stage.wants([service("db", with_volume(with_health(WELL)))])[0];
         stage.until_serves(old).await;
         let before = stage.containers().await.remove(0);
@@ -93,11 +89,7 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
         assert_eq!(stage.containers().await.iter().filter(is_old).count(), 1);
 
         // What serves is stopped for another try when somebody asks, and for nobody else's change.
-        let waits = |report: &DeploymentReport| {
-            let note = report.note.as_deref();
-            note.is_some_and(|note| note.ends_with("or by `fluke reconcile service db`"))
-        };
-        stage.until_report(new, waits).await;
+        stage.until_report(new, waits_for_somebody).await;
         let tries = |stage: &Stage| stage.endings("container.db").len();
         let tried = tries(stage);
         let other = stage.wants([ill, service("web", spec(RUNS))])[1];
@@ -105,7 +97,7 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
         assert_eq!(tries(stage), tried);
         stage.crash();
         stage.start();
-        stage.until_report(new, waits).await;
+        stage.until_report(new, waits_for_somebody).await;
         stage.until_serves(other).await;
         assert_eq!(tries(stage), tried, "an agent remembers");
         let instruction = InstructionId { session: stage.session(), number: 7 };
@@ -115,6 +107,61 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
         stage.until(|stage| stage.problem_of(instruction).is_some()).await;
         assert!(tries(stage) > tried);
         stage.until_serves(old).await;
+    });
+}
+
+fn with_volume(mut spec: ContainerSpec) -> ContainerSpec {
+    spec.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
+    spec
+}
+
+/// Why a deployment is not tried again before somebody says so.
+fn waits_for_somebody(report: &DeploymentReport) -> bool {
+    let note = report.note.as_deref();
+    note.is_some_and(|note| note.ends_with("or by `fluke reconcile service db`"))
+}
+
+#[test]
+fn an_old_one_with_a_volume_serves_on_when_its_successor_cannot_be_made() {
+    tell(async |stage| {
+        let old = stage.wants([service("db", with_volume(spec(RUNS)))])[0];
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
+        // Podman puts no two volumes at one path.
+        let mut odd = with_volume(spec(RUNS));
+        odd.volumes.insert(VolumeName::new("more").expect("a name"), "/data".into());
+        let new = stage.wants([service("db", odd)])[0];
+        let failures = |stage: &Stage| {
+            let ends = stage.endings("container.db");
+            ends.iter().filter(|it| **it == Outcome::Failure).count()
+        };
+        stage.until(|stage| failures(stage) > 2).await;
+        let report = stage.until_report(new, |report| report.phase == Phase::Failed).await;
+        assert!(report.note.is_some_and(|note| note.contains("/data")), "it is said why");
+        assert!(stage.report(old).is_some_and(|report| report.serves));
+        let after = stage.containers().await;
+        assert_eq!((after.len(), after[0].pid), (1, before.pid), "it was never stopped");
+    });
+}
+
+#[test]
+fn an_old_one_with_a_volume_is_stopped_once_for_a_successor_that_cannot_be_started() {
+    tell(async |stage| {
+        let old = stage.wants([service("db", with_volume(spec(RUNS)))])[0];
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
+        let command = Some(vec!["/none".into()]);
+        let odd = with_volume(ContainerSpec { command, ..spec(RUNS) });
+        let new = stage.wants([service("db", odd)])[0];
+        let report = stage.until_report(new, waits_for_somebody).await;
+        assert!(report.note.is_some_and(|note| note.contains("/none")), "it is said why");
+        stage.until_serves(old).await;
+        let after = stage.containers().await;
+        assert_eq!((after.len(), &after[0].id), (1, &before.id), "it is the same");
+        assert_ne!(after[0].pid, before.pid, "it made way");
+        let new = stage.wants([service("db", with_volume(with_health(WELL)))])[0];
+        stage.until_serves(new).await;
+        stage.until_all_is(async |stage| stage.containers().await.len() == 1).await;
     });
 }
 

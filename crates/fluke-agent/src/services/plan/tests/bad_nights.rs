@@ -23,6 +23,12 @@ enum Night {
     Ill(u8),
     /// ... or to be well after all.
     Well(u8),
+    /// Podman makes no container of an image.
+    Refused(u8),
+    /// ... or makes one, and cannot start it.
+    Unstartable(u8),
+    /// ... or does both after all.
+    Accepted(u8),
     /// The agent works, and is killed after so many changes, in the middle of the next.
     Works(usize),
     /// The server finds that nothing leads to what retires.
@@ -43,6 +49,9 @@ fn night() -> impl Strategy<Value = Night> {
         any::<usize>().prop_map(Night::Tampered),
         (0u8..4).prop_map(Night::Ill),
         (0u8..4).prop_map(Night::Well),
+        (0u8..4).prop_map(Night::Refused),
+        (0u8..4).prop_map(Night::Unstartable),
+        (0u8..4).prop_map(Night::Accepted),
         (0usize..6).prop_map(Night::Works),
         Just(Night::Released),
         (0u64..60).prop_map(Night::Passes),
@@ -59,6 +68,8 @@ struct World {
     host: Host,
     setbacks: Setbacks<DeploymentId>,
     ill: BTreeSet<String>,
+    refused: BTreeSet<String>,
+    unstartable: BTreeSet<String>,
     made: usize,
     /// What the server has said to be released, as long as it thinks so.
     told: BTreeSet<DeploymentId>,
@@ -90,6 +101,8 @@ impl World {
             host,
             setbacks: Setbacks::default(),
             ill: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            unstartable: BTreeSet::new(),
             made: 0,
             told: BTreeSet::new(),
             served: BTreeMap::new(),
@@ -113,6 +126,14 @@ impl World {
             Night::Tampered(which) => self.change_one(which, |it| it.tampered = Some("so".into())),
             Night::Ill(version) => drop(self.ill.insert(format!("image:{version}"))),
             Night::Well(version) => drop(self.ill.remove(&format!("image:{version}"))),
+            Night::Refused(version) => drop(self.refused.insert(format!("image:{version}"))),
+            Night::Unstartable(version) => {
+                self.unstartable.insert(format!("image:{version}"));
+            }
+            Night::Accepted(version) => {
+                self.refused.remove(&format!("image:{version}"));
+                self.unstartable.remove(&format!("image:{version}"));
+            }
             Night::Works(changes) => self.works(changes),
             Night::Released => self.released(),
             Night::Passes(seconds) => self.host.now += Duration::from_secs(seconds),
@@ -206,17 +227,31 @@ impl World {
             }
             Change::Start { container, origin, .. } => {
                 let now = host.now;
-                origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is started");
+                if self.unstartable.contains(&it.image) {
+                    let failed = |id| self.setbacks.failed(id, "cannot".into(), now);
+                    return origin.deployment.into_iter().for_each(failed);
+                }
+                origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
                 (it.state, it.started, it.health) = (State::Running, Some(now), Health::Starting);
                 (it.silent_at, it.told_to_end) = (Some(PORT), None);
             }
-            Change::Deploy { deployment, .. } => {
+            Change::Deploy { deployment, ahead, .. } => {
+                let Deployment { id, spec, .. } = &deployment;
+                if self.refused.contains(&spec.image) {
+                    return self.setbacks.failed(*id, "refused".into(), host.now);
+                }
                 self.made += 1;
+                let is_startable = !self.unstartable.contains(&spec.image);
                 // Half of it: it is made, and was not started.
-                let state = if wholly { State::Running } else { State::Created };
-                self.setbacks.done(deployment.id, host.now);
+                let is_started = wholly && is_startable && !ahead;
+                let state = if is_started { State::Running } else { State::Created };
+                match is_startable {
+                    _ if ahead => {}
+                    true => self.setbacks.done(*id, host.now),
+                    false => self.setbacks.failed(*id, "cannot".into(), host.now),
+                }
                 let mut it = container(&format!("c{:04}", self.made), &deployment, state);
                 (it.started, it.health) = (Some(host.now), Health::Starting);
                 it.silent_at = Some(PORT);
@@ -231,7 +266,7 @@ impl World {
             it.state == State::Running
                 && it.origin.service.as_ref().is_some_and(|service| service.as_str() == "c")
         });
-        assert!(with_volumes.count() <= 1, "two containers have one volume");
+        assert!(with_volumes.count() <= 1, "two containers run with one volume");
     }
 
     /// Whoever was told to end does so some time.
@@ -289,6 +324,8 @@ impl World {
     /// Nothing goes wrong any more.
     fn calms_down(&mut self) {
         self.ill.clear();
+        self.refused.clear();
+        self.unstartable.clear();
         self.setbacks.forget_all();
         // Twice nothing to do, with time to drain in between, is the end.
         let mut idle = 0;
@@ -408,6 +445,28 @@ proptest! {
         world.happens(Night::Commit([Some(0), None, Some(2)]));
         prop_assert_eq!(interruptions(&mut world, seconds.max(60)), 1, "it was changed");
         prop_assert!(world.host.drift().is_empty() && serves(&world));
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_made_interrupts_nothing_and_one_that_cannot_be_started_does_once(
+        seconds in 60u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Refused(1));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        prop_assert_eq!(interruptions(&mut world, seconds), 0);
+        prop_assert!(serves(&world) && !world.host.drift().is_empty());
+        world.happens(Night::Accepted(1));
+        world.happens(Night::Unstartable(1));
+        world.setbacks.forget_all();
+        prop_assert_eq!(interruptions(&mut world, seconds), 1);
+        prop_assert!(serves(&world) && !world.host.drift().is_empty());
+        world.happens(Night::Accepted(1));
+        world.setbacks.forget_all();
+        prop_assert_eq!(interruptions(&mut world, seconds), 1, "somebody asked");
+        prop_assert!(serves(&world) && world.host.drift().is_empty());
     }
 
     #[test]

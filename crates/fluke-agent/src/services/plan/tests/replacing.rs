@@ -124,9 +124,49 @@ fn what_serves_is_not_stopped_again_for_a_successor_that_was_no_good() {
     assert!(note.ends_with("or by `fluke reconcile service db`"), "{note}");
     // Nothing is lost by another try once nothing serves.
     host.containers[0].health = Health::Unhealthy;
-    assert_eq!(host.changes(), ["stop old: makesway"]);
+    assert_eq!(host.changes(), ["make ahead db:2"]);
     host.containers.clear();
     assert_eq!(host.changes(), ["deploy db:2"]);
+}
+
+#[test]
+fn what_serves_is_not_stopped_for_a_successor_that_cannot_be_made() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
+    let until = host.now + DRAIN;
+    host.setbacks.insert(new.id, setback("Podman would not", until));
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
+    host.now = until;
+    assert_eq!(host.changes(), ["make ahead db:2"], "it may be tried as often as anybody likes");
+}
+
+#[test]
+fn what_was_made_ahead_and_cannot_be_started_goes_and_its_predecessor_serves_again() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Exited))
+        .having(container("new", &new, State::Created));
+    host.setbacks.insert(new.id, setback("no such program", host.now + DRAIN));
+    assert_eq!(host.changes(), ["remove new: unwell"]);
+    host.containers.pop();
+    assert_eq!(host.changes(), ["start old"]);
+}
+
+#[test]
+fn what_was_made_ahead_of_another_version_is_nothing_to_go_back_to() {
+    let [first, second, third] =
+        ["db:1", "db:2", "db:3"].map(|it| deployment("db", with_volume(it)));
+    let mut host = Host::wanting(third.clone())
+        .having(container("first", &first, State::Running))
+        .having(container("second", &second, State::Created));
+    assert_eq!(host.changes(), ["remove second: stuck"]);
+    host.containers.pop();
+    assert_eq!(host.changes(), ["make ahead db:3"]);
+    // Somebody thinks better of it.
+    host.wanted = vec![first];
+    host.containers.push(container("third", &third, State::Created));
+    assert_eq!(host.changes(), ["remove third: succeeded"]);
 }
 
 #[test]
@@ -173,11 +213,8 @@ fn what_was_made_with_other_values_of_this_host_is_what_came_before() {
         old.outdated = Some("its variable KEY has another value".into());
         old.origin.deployment = Some(deployment("web", make("another")).id);
         let mut host = Host::wanting(web.clone()).having(old);
-        if web.spec.is_stateful() {
-            assert_eq!(host.changes(), ["stop old: makesway"]);
-            host.containers[0].state = State::Exited;
-        }
-        assert_eq!(host.changes(), ["make anew web:1"]);
+        let how = if web.spec.is_stateful() { "make ahead" } else { "make anew" };
+        assert_eq!(host.changes(), [format!("{how} web:1")]);
         host.wanted[0].policy = Policy::AlertOnly;
         let told = "its variable KEY has another value".to_string();
         assert_eq!(host.drift(), [told]);

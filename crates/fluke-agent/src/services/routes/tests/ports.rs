@@ -9,6 +9,9 @@ use super::super::{Acme, Supervisor};
 use super::stage::*;
 use crate::services::section::Found;
 
+/// Less than what Traefik takes for a pause.
+const SOON: std::time::Duration = std::time::Duration::from_millis(300);
+
 async fn greeting(stage: &Stage, port: u16) -> String {
     let mut stream = TcpStream::connect(stage.at(port)).await.expect("somebody listens");
     let mut text = String::new();
@@ -141,6 +144,60 @@ async fn a_port_for_packets_that_is_somebody_elses_is_left_out() {
     stage.proxy.apply(&routes).await.expect("all but that port");
     let words = stage.finds(&routes).await.problem.expect("it is left out");
     assert!(words.contains("another program of this host has port 11001"), "{words}");
+}
+
+/// Answers packets with its name.
+async fn answering(name: &'static str) -> Container {
+    let socket = UdpSocket::bind((LOCAL, 0)).await.expect("a port");
+    let std::net::SocketAddr::V4(address) = socket.local_addr().expect("bound") else {
+        panic!("it was asked for an IPv4 address")
+    };
+    tokio::spawn(async move {
+        let mut packet = [0; 64];
+        while let Ok((_, from)) = socket.recv_from(&mut packet).await {
+            let _ = socket.send_to(name.as_bytes(), from).await;
+        }
+    });
+    let mut container = Container::tcp(LOCAL, "unused").await;
+    container.address = address;
+    container
+}
+
+#[tokio::test]
+async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goes() {
+    let Some(mut stage) = Stage::new() else { return };
+    // Only root may end what is another program's.
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let (old, new, other) = (answering("old").await, answering("new").await, answering("it").await);
+    let game = |it: &Container| {
+        let udp = |external| Traffic::Udp { external: Some(external) };
+        table([("game", udp(11001), &[it]), ("other", udp(11002), &[&other])])
+    };
+    stage.routes(&game(&old)).await;
+    let mut players = Vec::new();
+    for port in [11001, 11002] {
+        let player = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
+        player.connect(stage.at(port)).await.expect("bound");
+        players.push(player);
+    }
+    let answer = async |player: &UdpSocket| {
+        let mut packet = [0; 64];
+        player.send(b"ping").await.expect("sent");
+        let received = tokio::time::timeout(SOON, player.recv(&mut packet)).await;
+        received
+            .map(|length| String::from_utf8_lossy(&packet[..length.expect("told")]).into_owned())
+    };
+    let until = async |player: &UdpSocket, name: &str| {
+        let told = async { while answer(player).await.as_deref() != Ok(name) {} };
+        tokio::time::timeout(LONG, told).await.expect("they are led there");
+    };
+    until(&players[0], "old").await;
+    until(&players[1], "it").await;
+    stage.routes(&game(&new)).await;
+    until(&players[0], "new").await;
+    assert_eq!(answer(&players[1]).await.as_deref(), Ok("it"), "nobody else notices");
 }
 
 #[tokio::test]
