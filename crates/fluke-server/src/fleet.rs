@@ -123,6 +123,7 @@ impl fluke_wire::server::Fleet for Fleet {
             nudged,
             token: token_in_words(grant.label()),
             desired: self.desk.desired(),
+            said: None,
             services,
             outlets: self.outlets.clone(),
             heartbeat: self.heartbeat,

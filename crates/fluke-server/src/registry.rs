@@ -15,6 +15,7 @@ pub use listing::{AgentFilter, DriftFilter};
 
 use crate::changes::{Change, Changes};
 use crate::reconcile::{Effect, Input, Machine, Now, Request};
+use crate::source::Said;
 
 /// How long an agent that went away is remembered.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -50,6 +51,8 @@ struct Inner {
     /// The label of the token block that the name is known under.
     grant: Option<String>,
     holder: Option<Holder>,
+    /// Where it stands which commit the machine is held to, while the agent is connected.
+    said: Option<Said>,
 }
 
 #[derive(Debug)]
@@ -246,7 +249,8 @@ impl Agents {
         }
         let machine = Machine::new(hello.clone(), poll_interval, now);
         let grant = grant.map(str::to_string);
-        let seat = Arc::new(Seat { inner: Mutex::new(Inner { machine, grant, holder: None }) });
+        let inner = Inner { machine, grant, holder: None, said: None };
+        let seat = Arc::new(Seat { inner: Mutex::new(inner) });
         self.seats.insert(hello.name.clone(), seat.clone());
         Ok(seat)
     }
@@ -255,7 +259,11 @@ impl Agents {
 impl Seat {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Whose step panicked is started anew by its session.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { machine, said, .. } = &mut *inner;
+        // Commits that say nothing new of the agent wake nobody: they are noted by who looks.
+        said.iter().for_each(|said| machine.is_held_by(&said.by()));
+        inner
     }
 
     fn is_worth_keeping(&self, now: Now) -> bool {
@@ -269,15 +277,17 @@ impl Seat {
         if inner.holder.as_ref().is_some_and(|holder| holder.session != session) {
             return;
         }
-        inner.holder = None;
+        (inner.holder, inner.said) = (None, None);
         inner.machine = inner.machine.anew(now);
     }
 
-    /// Steps the machine on behalf of `session`; none if the seat has passed to another one.
+    /// Steps the machine on behalf of `session`; none if the seat has passed to another one. What
+    /// the machine is told to want is what `said` is about.
     pub fn step(
         &self,
         session: SessionId,
         input: Input,
+        said: Option<&Said>,
         now: Now,
     ) -> Option<(Vec<Effect>, Option<Instant>)> {
         let mut inner = self.lock();
@@ -290,8 +300,10 @@ impl Seat {
             let why = "replaced by a new connection of the same agent".to_string();
             effects = inner.machine.step(Input::Disconnected { why }, now);
         }
-        if matches!(input, Input::Disconnected { .. }) {
-            inner.holder = None;
+        match input {
+            Input::Disconnected { .. } => (inner.holder, inner.said) = (None, None),
+            Input::Connected { .. } | Input::Wanted(_) => inner.said = said.cloned(),
+            _ => {}
         }
         effects.extend(inner.machine.step(input, now));
         Some((effects, inner.machine.deadline()))

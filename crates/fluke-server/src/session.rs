@@ -26,7 +26,7 @@ use crate::meter::{Heard, Stopwatch};
 use crate::outlets::Outlets;
 use crate::reconcile::{Effect, Input, Now, Wanted};
 use crate::registry::Seat;
-use crate::source::Desired;
+use crate::source::{Desired, Said};
 pub use attendance::Attendance;
 use beats::Beats;
 
@@ -47,6 +47,8 @@ pub struct Session {
     pub token: String,
     /// What Git says.
     pub desired: watch::Receiver<Option<Arc<Desired>>>,
+    /// That it says of this agent what the machine was told last; none before that.
+    pub said: Option<Said>,
     /// Its place at the desk.
     pub services: Attendance,
     /// Where what comes of it goes.
@@ -97,7 +99,7 @@ impl Session {
         }
         let now = self.clock.read();
         let leave = || {
-            let left = self.seat.step(self.id, Input::Disconnected { why }, now);
+            let left = self.seat.step(self.id, Input::Disconnected { why }, None, now);
             left.map(|(effects, _)| self.record(effects, now))
         };
         if catch_unwind(AssertUnwindSafe(leave)).is_err() {
@@ -138,11 +140,13 @@ impl Session {
                         }
                         None => return End::Replaced,
                     },
-                    changed = self.desired.changed() => match (changed, self.wanted()) {
-                        (Ok(()), Some(wanted)) => break Input::Wanted(wanted),
-                        (Ok(()), None) => {}
-                        (Err(_), _) => return End::Stopping,
-                    },
+                    () = news(&self.said, &mut self.desired) => {
+                        match (self.desired.has_changed(), self.wanted()) {
+                            (Ok(_), Some(wanted)) => break Input::Wanted(wanted),
+                            (Ok(_), None) => {}
+                            (Err(_), _) => return End::Stopping,
+                        }
+                    }
                     () = sleep_until(beats.due()) => {
                         if timeout(patience, link.outgoing.send(ToAgent::Heartbeat)).await.is_err() {
                             return End::Lost("the agent does not read".into());
@@ -197,7 +201,9 @@ impl Session {
 
     fn wanted(&mut self) -> Option<Wanted> {
         let desired = self.desired.borrow_and_update().clone()?;
-        self.services.wanted(desired)
+        let wanted;
+        (wanted, self.said) = self.services.wanted(desired).unzip();
+        wanted
     }
 
     /// Takes what happened; says when to wake the machine, and whether the agent was told
@@ -217,9 +223,8 @@ impl Session {
                 _ => None,
             };
             let now = self.clock.read();
-            let Some((effects, deadline)) = self.seat.step(self.id, input, now) else {
-                return Err(End::Replaced);
-            };
+            let stepped = self.seat.step(self.id, input, self.said.as_ref(), now);
+            let Some((effects, deadline)) = stepped else { return Err(End::Replaced) };
             wake = deadline;
             if is_news {
                 self.outlets.changes.tell(Change::Agent(self.hello.name.clone()));
@@ -290,6 +295,16 @@ fn said_by(message: &ToServer) -> Option<&'static str> {
         ToServer::Leaving => Some("the agent was uninstalled"),
         ToServer::GoingDown => Some("the host is going down: it was shut down or rebooted"),
         _ => None,
+    }
+}
+
+/// Waits until Git may say something else of an agent; until it says anything, if nothing was said
+/// yet. Cancel-safe.
+async fn news(said: &Option<Said>, desired: &mut watch::Receiver<Option<Arc<Desired>>>) {
+    match said {
+        Some(said) => said.over().await,
+        // One that is closed is looked at, too.
+        None => drop(desired.changed().await),
     }
 }
 

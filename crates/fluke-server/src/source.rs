@@ -8,10 +8,11 @@
 //!                           └─ unchanged, unreachable ─▶ status ◀─┘
 //! ```
 
+mod said;
 mod track;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use fluke_manifest::Loader;
@@ -20,6 +21,7 @@ use fluke_model::api;
 use fluke_model::diagnostic::{Diagnostic, Severity};
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::CommitId;
+use fluke_model::label::Labels;
 use fluke_model::policy::Policy;
 use fluke_model::snapshot::{Compiler, Model};
 use fluke_model::time::Timestamp;
@@ -30,6 +32,8 @@ use crate::folder::{FolderError, FolderReader, FolderTree, FolderWatch, WatchErr
 use crate::git::{GitConfig, GitError, GitTree, Mirror};
 use crate::meter::Counter;
 use crate::webhook::Push;
+pub use said::Said;
+use said::Words;
 use track::Track;
 
 /// How many left-out files are named in the diagnostics of a commit.
@@ -48,6 +52,36 @@ pub struct Desired {
     pub model: Model,
     /// Makes snapshots of it.
     pub compiler: Compiler,
+    words: Mutex<Words>,
+}
+
+impl Desired {
+    /// Nobody has been told any of it yet.
+    pub fn new(commit: CommitId, since: Timestamp, model: Model, compiler: Compiler) -> Self {
+        Self { commit, since, model, compiler, words: Mutex::default() }
+    }
+
+    /// That this is what a host with these labels is held to, for as long as it is.
+    pub fn say_to(&self, labels: &Labels) -> Said {
+        self.words().say(labels, &self.commit)
+    }
+
+    /// Says again what `before` said to hosts of which it says nothing new.
+    pub fn repeat(&self, before: &Self) {
+        let is_same = |labels: &Labels| self.compiler.says_the_same_as(&before.compiler, labels);
+        let again = before.words().again(&self.commit, is_same);
+        *self.words() = again;
+    }
+
+    /// It is in force no longer: all learn so of whom something else is said now.
+    pub fn end(&self) {
+        self.words().end(&self.commit);
+    }
+
+    fn words(&self) -> MutexGuard<'_, Words> {
+        // A list of finished values is sound whatever happened to the thread that held it.
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Where the desired state is kept.
@@ -300,7 +334,7 @@ impl Source {
         let (mut event, desired) = match verdict {
             Verdict::Accepted(model, compiler, warnings) => {
                 let event = self.track.accepted(&commit, parents, warnings, since);
-                (event, Some(Desired { commit, since, model: *model, compiler: *compiler }))
+                (event, Some(Desired::new(commit, since, *model, *compiler)))
             }
             Verdict::Rejected(diagnostics) => {
                 (self.track.rejected(&commit, diagnostics, since), None)

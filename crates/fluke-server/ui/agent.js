@@ -18,7 +18,7 @@ export function agentPage(go, name, redraw) {
   const detail = resource(pathOf("agents", name), redraw);
   const history = timeline({ agent: name }, redraw);
   const stop = listen((kind, data) => {
-    if (kind === "reloaded" || (kind === "agent" && data.name === name) || (kind === "event" && data.agent === name)) detail.refresh();
+    if (kind === "reloaded" || (kind === "agent" && data.name === name) || (kind === "event" && data.agent === name) || kind === "source") detail.refresh();
   });
   return {
     name: "agent",

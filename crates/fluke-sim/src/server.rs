@@ -279,7 +279,7 @@ impl Source {
                 None => Compiler::new(&model, Policy::Remediate),
             };
             self.tap.trace.note(What::InForce(self.life, id.to_owned()));
-            self.publish.send_replace(Some(Arc::new(Desired { commit, since, model, compiler })));
+            self.publish.send_replace(Some(Arc::new(Desired::new(commit, since, model, compiler))));
         }
     }
 }

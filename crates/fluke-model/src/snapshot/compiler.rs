@@ -4,7 +4,6 @@ mod shelf;
 
 use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Model, Snapshot, SnapshotTask};
@@ -15,7 +14,7 @@ use crate::service::{Replica, Service, SnapshotService};
 use crate::task::Task;
 use shelf::{Index, Offer, Shelf};
 
-/// So many snapshots of each kind are remembered in any case, and twice as many as are in use.
+/// So many snapshots are remembered in any case, and twice as many as are in use.
 const REMEMBERED: usize = 16_384;
 
 /// The numbered replicas of each service that are one host's.
@@ -30,48 +29,52 @@ pub struct Compiler {
     services: Shelf<OfferedService>,
     default_policy: Policy,
     made: Mutex<Made>,
+    /// Which compiler this is.
+    itself: Arc<()>,
+    /// What is other for hosts than the one before had it.
+    news: News,
 }
 
-/// Snapshots that were asked for.
+/// What one model says otherwise than another.
 #[derive(Debug, Default)]
-struct Made {
-    /// Without numbered replicas, which most hosts have none of.
-    plain: Kept<Labels>,
-    placed: Kept<(Labels, Placed)>,
+struct News {
+    /// The other one's compiler.
+    before: Arc<()>,
+    tasks: Index<OfferedTask>,
+    services: Index<OfferedService>,
 }
 
-/// Snapshots by what they were made for. Those that nobody uses go before there are too many.
-#[derive(Debug)]
-struct Kept<K> {
-    all: HashMap<K, Arc<Snapshot>>,
+impl News {
+    fn concerns(&self, labels: &Labels) -> bool {
+        self.tasks.concerns(labels) || self.services.concerns(labels)
+    }
+}
+
+/// What a snapshot is made for: the labels, and the numbered replicas, which most hosts have none of.
+type Key = (Labels, Placed);
+
+/// Snapshots that were asked for. Those that nobody uses go before there are too many.
+#[derive(Debug, Clone)]
+struct Made {
+    all: HashMap<Arc<Key>, Arc<Snapshot>>,
     /// So many until it is looked which are in use.
     room: usize,
 }
 
-impl<K: Eq + Hash> Default for Kept<K> {
+impl Default for Made {
     fn default() -> Self {
         Self { all: HashMap::new(), room: REMEMBERED }
     }
 }
 
-impl<K: Eq + Hash> FromIterator<(K, Arc<Snapshot>)> for Kept<K> {
-    fn from_iter<I: IntoIterator<Item = (K, Arc<Snapshot>)>>(all: I) -> Self {
-        Self { all: all.into_iter().collect(), ..Self::default() }
-    }
-}
-
-impl<K: Eq + Hash> Kept<K> {
-    fn keep(&mut self, key: K, snapshot: Arc<Snapshot>) {
+impl Made {
+    fn keep(&mut self, key: Key, snapshot: Arc<Snapshot>) {
         if self.all.len() >= self.room {
-            self.all.retain(|_, snapshot| is_in_use(snapshot));
+            self.all.retain(|_, snapshot| Arc::strong_count(snapshot) > 1);
             self.room = REMEMBERED.max(2 * self.all.len());
         }
-        self.all.insert(key, snapshot);
+        self.all.insert(Arc::new(key), snapshot);
     }
-}
-
-fn is_in_use(snapshot: &Arc<Snapshot>) -> bool {
-    Arc::strong_count(snapshot) > 1
 }
 
 /// A task with what hosts get of it.
@@ -173,8 +176,9 @@ impl Offer for OfferedService {
 impl Compiler {
     /// Prepares `model` for a server with this default policy.
     pub fn new(model: &Model, default_policy: Policy) -> Self {
-        let (tasks, services) = (Shelf::default(), Shelf::default());
-        Self { tasks, services, default_policy, made: Mutex::default() }.follow(model)
+        let (tasks, services, made) = Default::default();
+        let (itself, news) = Default::default();
+        Self { tasks, services, default_policy, made, itself, news }.follow(model)
     }
 
     /// The same for a model that follows on this one: what is the very same value is not resolved
@@ -184,31 +188,32 @@ impl Compiler {
         let policy = self.default_policy;
         let (tasks, touched_tasks) = self.tasks.follow(model.tasks.values(), policy);
         let (services, touched_services) = self.services.follow(model.services.values(), policy);
-        let made = Mutex::new(self.made_apart_from(&touched_tasks, &touched_services));
-        Self { tasks, services, default_policy: policy, made }
+        let news =
+            News { before: self.itself.clone(), tasks: touched_tasks, services: touched_services };
+        let made = Mutex::new(self.made_apart_from(&news));
+        Self { tasks, services, default_policy: policy, made, itself: Arc::default(), news }
     }
 
-    /// Snapshots that are in use and hold nothing that was touched.
-    fn made_apart_from(
-        &self,
-        tasks: &Index<OfferedTask>,
-        services: &Index<OfferedService>,
-    ) -> Made {
-        let stays = |labels: &Labels, snapshot: &Arc<Snapshot>| {
-            is_in_use(snapshot) && !tasks.concerns(labels) && !services.concerns(labels)
-        };
-        let made = self.made();
-        let plain = made.plain.all.iter().filter(|(labels, made)| stays(labels, made));
-        let placed = made.placed.all.iter().filter(|((labels, _), made)| stays(labels, made));
-        Made {
-            plain: plain.map(|(labels, made)| (labels.clone(), made.clone())).collect(),
-            placed: placed.map(|(key, made)| (key.clone(), made.clone())).collect(),
-        }
+    /// Whether a host with these labels, whatever its replicas, is for certain what it was for
+    /// `before`: this one follows on that, and nothing that concerns it is new.
+    pub fn says_the_same_as(&self, before: &Self, labels: &Labels) -> bool {
+        Arc::ptr_eq(&self.news.before, &before.itself) && !self.news.concerns(labels)
+    }
+
+    /// Snapshots that are in use and hold nothing that is new.
+    fn made_apart_from(&self, news: &News) -> Made {
+        // Copied as a whole, which hashes nothing anew.
+        let mut made = self.made().clone();
+        // Once more by the copy.
+        let is_in_use = |snapshot: &Arc<Snapshot>| Arc::strong_count(snapshot) > 2;
+        made.all.retain(|key, made| is_in_use(made) && !news.concerns(&key.0));
+        made
     }
 
     /// What a host with these labels should be, numbered replicas aside.
     pub fn snapshot(&self, labels: &Labels) -> Arc<Snapshot> {
-        if let Some(made) = self.made().plain.all.get(labels) {
+        let key = (labels.clone(), Placed::new());
+        if let Some(made) = self.made().all.get(&key) {
             return made.clone();
         }
         let tasks = self.tasks.matching(labels);
@@ -220,7 +225,7 @@ impl Compiler {
             snapshot => snapshot.with_hashed_services(services),
         };
         let snapshot = Arc::new(snapshot);
-        self.made().plain.keep(labels.clone(), snapshot.clone());
+        self.made().keep(key, snapshot.clone());
         snapshot
     }
 
@@ -239,7 +244,7 @@ impl Compiler {
         let placed =
             numbered.iter().map(|(it, numbers)| (it.service.name.clone(), numbers.clone()));
         let key = (labels.clone(), placed.collect::<Placed>());
-        if let Some(made) = self.made().placed.all.get(&key) {
+        if let Some(made) = self.made().all.get(&key) {
             return made.clone();
         }
         let plain = self.snapshot(labels);
@@ -247,7 +252,7 @@ impl Compiler {
         let mut services: Vec<_> = hashes.zip(plain.services().iter().cloned()).collect();
         services.extend(numbered.iter().map(|(found, numbers)| found.numbered(numbers)));
         let snapshot = Arc::new(Snapshot::clone(&plain).with_hashed_services(services));
-        self.made().placed.keep(key, snapshot.clone());
+        self.made().keep(key, snapshot.clone());
         snapshot
     }
 

@@ -175,7 +175,7 @@ impl Server {
             source.commit_since = Some(since);
             source.last_poll = Some(since);
         });
-        self.desired.send_replace(Some(Arc::new(Desired { commit, since, model, compiler })));
+        self.desired.send_replace(Some(Arc::new(Desired::new(commit, since, model, compiler))));
     }
 
     fn agent(&self, name: &str) -> Agent {
@@ -262,7 +262,7 @@ struct Agent {
 impl Agent {
     fn step(&mut self, input: Input) {
         let (effects, _) =
-            self.seat.step(SESSION, input, Clock::default().read()).expect("still seated");
+            self.seat.step(SESSION, input, None, Clock::default().read()).expect("still seated");
         for effect in effects {
             if let Effect::Send(check @ ToAgent::Check { .. }) = effect {
                 self.last_check = Some(check);

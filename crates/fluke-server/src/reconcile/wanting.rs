@@ -1,7 +1,7 @@
 //! What Git says of a host: taken at once, or as far as an apply that is under way lets it.
 
 use fluke_model::event::EventKind;
-use fluke_model::id::Hash256;
+use fluke_model::id::{CommitId, Hash256};
 use fluke_model::message::Scope;
 use fluke_model::policy::Trigger;
 
@@ -22,6 +22,15 @@ impl Machine {
         }
         if can_be_sent {
             effects.push(Effect::Record(self.event(EventKind::CheckRecovered, now)));
+        }
+    }
+
+    /// Notes a newer commit that says what the last word of Git did.
+    pub fn is_held_by(&mut self, commit: &CommitId) {
+        let Some(board) = &mut self.board else { return };
+        let by = board.newer.as_mut().map_or(&mut board.commit, |newer| &mut newer.commit);
+        if by != commit {
+            by.clone_from(commit);
         }
     }
 

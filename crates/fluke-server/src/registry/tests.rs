@@ -32,7 +32,8 @@ fn connect(registry: &Registry, session: u64) -> (Arc<Seat>, mpsc::Receiver<()>,
         .claim(&returning, session, None, |_| true, POLL, Clock::default().read())
         .expect("a free name");
     let connected = Input::Connected { hello: hello(1), session, wanted: None };
-    let (effects, _) = seat.step(session, connected, Clock::default().read()).expect("seated");
+    let (effects, _) =
+        seat.step(session, connected, None, Clock::default().read()).expect("seated");
     (seat, nudged, effects)
 }
 
@@ -69,7 +70,8 @@ fn an_order_that_the_session_never_got_to_ends_with_it() {
     let (seat, _nudged, _) = connect(&registry, 1);
     registry.order("web-1", request("r1")).expect("connected");
     let gone = Input::Disconnected { why: "test".into() };
-    let (effects, _) = seat.step(SessionId(1), gone, Clock::default().read()).expect("seated");
+    let (effects, _) =
+        seat.step(SessionId(1), gone, None, Clock::default().read()).expect("seated");
     assert_eq!(ended(&effects), ["r1"]);
     assert_eq!(registry.order("web-1", request("r2")), Err(OrderError::Offline));
 }
@@ -84,7 +86,7 @@ fn an_order_to_a_session_that_is_replaced_ends_and_its_late_end_changes_nothing(
     nudged.try_recv().expect("the order's");
     assert!(nudged.try_recv().is_err(), "closed: the old session knows that it is replaced");
     let gone = Input::Disconnected { why: "late".into() };
-    assert!(old.step(SessionId(1), gone, Clock::default().read()).is_none());
+    assert!(old.step(SessionId(1), gone, None, Clock::default().read()).is_none());
     registry.order("web-1", request("r2")).expect("still connected");
 }
 
@@ -106,7 +108,7 @@ fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
 
     let mut heard = registry.hears_of("web-1", by).expect("it lives");
     let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
-    seat.step(by, heartbeat, Clock::default().read()).expect("seated");
+    seat.step(by, heartbeat, None, Clock::default().read()).expect("seated");
     assert!(heard.has_changed().expect("it lives"), "whoever waits hears that it speaks");
     heard.borrow_and_update();
     registry.give_up("web-1", SessionId(7));
@@ -116,7 +118,7 @@ fn a_copy_of_an_agent_does_not_get_its_name_while_it_speaks() {
     assert!(heard.has_changed().is_err() && registry.hears_of("web-1", by).is_none());
     claim(&registry, 1, 2).expect("the seat is free");
     let late = Input::Disconnected { why: "late".into() };
-    assert!(seat.step(by, late, Clock::default().read()).is_none(), "its seat is another's");
+    assert!(seat.step(by, late, None, Clock::default().read()).is_none(), "its seat is another's");
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn another_token_does_not_get_anybody_out_of_a_seat() {
     let error = claim(true).expect_err("the token of the name is good");
     assert_eq!(error, ClaimError::OtherToken(name.clone()), "nobody has to be listened for");
     let heartbeat = Input::Message(fluke_model::message::ToServer::Heartbeat);
-    let step = seat.step(SessionId(1), heartbeat, Clock::default().read());
+    let step = seat.step(SessionId(1), heartbeat, None, Clock::default().read());
     assert!(step.is_some(), "it is still seated");
     registry.order("web-1", request("r1")).expect("still connected");
 
@@ -153,7 +155,7 @@ fn a_token_that_is_good_for_any_name_does_not_fill_the_memory() {
     };
     for n in 0..MOST {
         let (seat, _) = claim(n, now).expect("there is room");
-        seat.step(SessionId(1), Input::Disconnected { why: "test".into() }, now);
+        seat.step(SessionId(1), Input::Disconnected { why: "test".into() }, None, now);
     }
     assert_eq!(claim(MOST, now).expect_err("full"), ClaimError::TooMany);
     let later = Now { instant: now.instant + REMEMBERED, wall: now.wall.after(REMEMBERED) };

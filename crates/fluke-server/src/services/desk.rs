@@ -273,6 +273,10 @@ impl Clerk {
 
     fn want(&mut self, desired: Option<Arc<Desired>>) {
         let Some(desired) = desired else { return };
+        let before = self.desired.borrow().clone();
+        if let Some(before) = &before {
+            desired.repeat(before);
+        }
         self.book_mut().want(&desired.model.services);
         // Where replicas are is known first: whoever sees the commit finds its own.
         let now = self.clock.read().instant;
@@ -286,6 +290,10 @@ impl Clerk {
             });
         }
         self.desired.send_replace(Some(desired));
+        // Those of whom it says nothing new are not woken.
+        before.iter().for_each(|before| before.end());
+        // Whoever shows what they are held to looks again.
+        self.changes.tell(Change::Source);
     }
 
     fn hear(&mut self, Spoken { agent, session, word, lot }: Spoken) {
@@ -345,6 +353,13 @@ impl Clerk {
     fn book_mut(&self) -> RwLockWriteGuard<'_, Book> {
         // Tables are made anew as a whole; one that was left half done is made again.
         self.book.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Clerk {
+    /// Nothing more is said, which those learn who wait for it.
+    fn drop(&mut self) {
+        self.desired.borrow().iter().for_each(|desired| desired.end());
     }
 }
 

@@ -23,7 +23,7 @@ use crate::services::bulletin::Bulletin;
 use crate::services::claims::NONE_LEFT;
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
-use crate::source::Desired;
+use crate::source::{Desired, Said};
 
 /// How long a host that may have replicas is waited for to say so: sent half of what it should be,
 /// it would stop the rest. A little longer than for the desk to take others' word for it.
@@ -263,7 +263,7 @@ impl Attendance {
 
     /// What the host should be; none for as long as that depends on what it has to say yet. Its
     /// replicas come with the commit for which they were placed, which `desired` may be about to be.
-    pub(super) fn wanted(&mut self, desired: Arc<Desired>) -> Option<Wanted> {
+    pub(super) fn wanted(&mut self, desired: Arc<Desired>) -> Option<(Wanted, Said)> {
         let lot = self.seat.as_ref().map(|seat| seat.lot.borrow().clone()).unwrap_or_default();
         if let Some(seat) = &mut self.seat {
             seat.placed.clone_from(&lot.own.placed);
@@ -279,7 +279,8 @@ impl Attendance {
             Some(placed) => desired.compiler.snapshot_with(&self.came.labels, placed),
             None => desired.compiler.snapshot(&self.came.labels),
         };
-        Some(Wanted { commit: desired.commit.clone(), snapshot })
+        let said = desired.say_to(&self.came.labels);
+        Some((Wanted { commit: desired.commit.clone(), snapshot }, said))
     }
 
     /// Takes leave. A machine that fell silent while it was spoken to does not come back in a moment.

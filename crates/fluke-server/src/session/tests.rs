@@ -1,6 +1,7 @@
 //! Real streams to agents that a test plays, and what becomes of a session that goes wrong.
 
 mod bounds;
+mod commits;
 mod services;
 
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ struct Door {
     registry: Arc<Registry>,
     sink: Arc<Sink>,
     desk: Desk,
+    changes: Changes,
     desired: watch::Sender<Option<Arc<Desired>>>,
     _stopping: watch::Sender<bool>,
 }
@@ -79,7 +81,7 @@ impl Door {
                 events: sink.clone(),
                 alerts: None,
                 reconciles,
-                changes,
+                changes: changes.clone(),
                 meter: Arc::default(),
             },
             poll_interval: Duration::from_secs(3600),
@@ -95,7 +97,7 @@ impl Door {
             incoming,
             std::future::pending::<()>(),
         ));
-        Self { address, registry, sink, desk, desired, _stopping: stopping }
+        Self { address, registry, sink, desk, changes, desired, _stopping: stopping }
     }
 
     async fn join(&self, name: &str) -> Stream {
@@ -142,9 +144,12 @@ impl Door {
     }
 
     fn put_in_force(&self, id: &str, model: Model) {
-        let compiler = Compiler::new(&model, Policy::Remediate);
+        let compiler = match &*self.desired.borrow() {
+            Some(before) => before.compiler.follow(&model),
+            None => Compiler::new(&model, Policy::Remediate),
+        };
         let (commit, since) = (CommitId::new(id), Timestamp(1));
-        self.desired.send_replace(Some(Arc::new(Desired { commit, since, model, compiler })));
+        self.desired.send_replace(Some(Arc::new(Desired::new(commit, since, model, compiler))));
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {

@@ -55,7 +55,7 @@ impl Page for Describe {
 
     fn concerns(&self) -> fn(&str) -> bool {
         match self {
-            Describe::Agent { .. } => |kind| matches!(kind, "agent" | "event"),
+            Describe::Agent { .. } => |kind| matches!(kind, "agent" | "event" | "source"),
             Describe::Task { .. } => |kind| matches!(kind, "agent" | "source"),
             Describe::Service { .. } => |kind| matches!(kind, "service" | "source"),
             Describe::Source => |kind| kind == "source",

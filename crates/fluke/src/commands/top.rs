@@ -171,6 +171,8 @@ impl<'a> Driver<'a> {
                 self.look_again(Some(&agent.name));
             }
             Some(Update::Gone(_)) => self.drift.notify_one(),
+            // It may say nothing new of the agent, which is told by nobody then.
+            Some(Update::Source(_)) => self.look_again(None),
             _ => {}
         }
         if let Some(update) = update {

@@ -173,8 +173,13 @@ impl<T: Offer> Index<T> {
 
     /// Whether anything in it is for a host with these labels.
     pub(super) fn concerns(&self, labels: &Labels) -> bool {
-        let is_empty = self.by_pair.is_empty() && self.unpaired.is_empty();
-        !is_empty && self.matching(labels).next().is_some()
+        // Of what there is little, nothing has to be looked up to see that it is not asked for.
+        let is_asked = |((key, value), _): (&(LabelKey, LabelValue), _)| {
+            labels.0.get(key).is_some_and(|own| own == value)
+        };
+        let is_small = self.by_pair.len() <= labels.0.len();
+        let may_be = !is_small || self.by_pair.iter().any(is_asked) || !self.unpaired.is_empty();
+        may_be && self.matching(labels).next().is_some()
     }
 }
 

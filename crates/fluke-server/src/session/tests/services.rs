@@ -464,7 +464,7 @@ impl Slow {
         let model = Model { services, ..Model::default() };
         let compiler = Compiler::new(&model, Policy::Remediate);
         let (commit, since) = (CommitId::new(number.to_string()), Timestamp(1));
-        let desired = Arc::new(Desired { commit: commit.clone(), since, model, compiler });
+        let desired = Arc::new(Desired::new(commit.clone(), since, model, compiler));
         self.git.send_replace(Some(desired.clone()));
         let is_it =
             |seen: &Option<Arc<Desired>>| seen.as_ref().is_some_and(|it| it.commit == commit);
@@ -474,7 +474,8 @@ impl Slow {
 
     /// What the host is sent by a session that has heard of this commit, and of none behind it.
     fn wanted(&mut self, heard: &Arc<Desired>) -> (String, String, usize) {
-        let Wanted { commit, snapshot } = self.attendance.wanted(heard.clone()).expect("known");
+        let (Wanted { commit, snapshot }, _) =
+            self.attendance.wanted(heard.clone()).expect("known");
         let [service] = snapshot.services() else { panic!("{snapshot:?}") };
         let image = service.container.as_ref().expect("understood").image.clone();
         (commit.to_string(), image, service.replicas.len())
@@ -485,7 +486,8 @@ impl Slow {
 async fn no_snapshot_is_made_of_one_commit_and_of_where_another_has_its_replicas() {
     let mut host = Slow::attends().await;
     let first = host.commits(1, 1).await;
-    while host.attendance.wanted(first.clone()).is_none_or(|it| it.snapshot.services().is_empty()) {
+    while host.attendance.wanted(first.clone()).is_none_or(|it| it.0.snapshot.services().is_empty())
+    {
         host.attendance.changed().await;
     }
     assert_eq!(host.wanted(&first), ("1".into(), "web:1".into(), 1));
