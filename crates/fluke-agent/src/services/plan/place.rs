@@ -203,7 +203,7 @@ impl<'a> Place<'a> {
         let keeps = self.predecessors.iter().filter(|it| keeps_volumes(it, wanted));
         let (up, idle): (Vec<_>, Vec<_>) = keeps.partition(|it| it.is_up());
         if !idle.is_empty() {
-            changes.extend(idle.into_iter().filter_map(|it| make_way(it)));
+            changes.extend(idle.into_iter().filter_map(make_way));
             return Some(MAKES_WAY.into());
         }
         let (deployment, replaces) = (wanted.clone(), self.replaces());
