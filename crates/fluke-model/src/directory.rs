@@ -4,12 +4,12 @@
 //! dies somewhere changes no host's snapshot. Each part is a table that the server keeps up to date
 //! on the hosts by edits: what one change costs does not depend on how much there is.
 
-use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use serde::{Deserialize, Serialize};
 
+use crate::gather::Gather;
 use crate::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use crate::service::Traffic;
 use crate::time::Timestamp;

@@ -5,10 +5,10 @@
 //! the same. A replica that has volumes never leaves them: it belongs to the host that has them, also
 //! while that is away, and also when the selector does not match it any more and it has to wait.
 
-use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::gather::Gather;
 use crate::id::{AgentName, Hash256, ServiceName};
 
 /// What is to be placed.

@@ -1,6 +1,5 @@
 //! Services: containers on the hosts that a selector matches, and how they are reached.
 
-use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gather::Gather;
 use crate::id::{AgentName, Digest, Hash256, PortName, ServiceName, StepAddress, VolumeName};
 use crate::label::Selector;
 use crate::policy::Policy;

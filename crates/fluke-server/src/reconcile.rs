@@ -24,12 +24,12 @@ mod standing;
 mod view;
 mod wanting;
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::event::{Event, EventKind};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, CommitId, Hash256, InstructionId, SessionId};
 use fluke_model::message::{Hello, Record, RecordId, Scope, ToAgent, ToServer};
 use fluke_model::policy::Trigger;

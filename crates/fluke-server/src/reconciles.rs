@@ -2,7 +2,6 @@
 
 mod known;
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +11,7 @@ use fluke_model::api::{
     ReconcileScope, ReconcileState, ReconcileTarget, SeenDrift,
 };
 use fluke_model::event::{Event, EventKind};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName, StepAddress, TaskName};
 use fluke_model::time::Timestamp;
 

@@ -1,10 +1,10 @@
 //! Which container has which address. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::Subnet;
+use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName};
 use fluke_model::service::{DeploymentId, Replica};
 use serde::{Deserialize, Serialize};

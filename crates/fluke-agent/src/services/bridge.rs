@@ -1,10 +1,10 @@
 //! The network that containers of services are in: what it should be, and what is attached to it.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fluke_model::directory::Subnet;
+use fluke_model::gather::Gather;
 
 use super::plan;
 use super::podman::{Network, NetworkSubnet};

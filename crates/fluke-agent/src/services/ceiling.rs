@@ -1,8 +1,8 @@
 //! What of services this host's own config refuses, whatever a server says. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
+use fluke_model::gather::Gather;
 use fluke_model::service::ServiceExecutor;
 
 use crate::executor::Allow;

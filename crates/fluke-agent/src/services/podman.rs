@@ -9,10 +9,10 @@ mod events;
 mod pull;
 mod silence;
 
-use fluke_model::gather::Gather;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fluke_model::gather::Gather;
 use fluke_model::volume::{Volume, Volumes};
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;

@@ -25,7 +25,6 @@ mod settings;
 mod systemd;
 mod unit;
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener};
@@ -33,6 +32,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fluke_model::directory::Routes;
+use fluke_model::gather::Gather;
 use fluke_model::id::Hash256;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::Instant;
@@ -61,6 +61,8 @@ const SEE: Duration = Duration::from_secs(2);
 const LOAD: Duration = Duration::from_secs(5);
 /// It is asked so often whether it has.
 const AGAIN: Duration = Duration::from_millis(20);
+/// Whether whoever waits at a socket that is closed is let in by another one at the same port.
+const LET_IN_BY_ANOTHER: &str = "/proc/sys/net/ipv4/tcp_migrate_req";
 
 /// Why routes are not as they should be.
 #[derive(Debug, thiserror::Error)]
@@ -299,6 +301,8 @@ impl<S: Supervisor> Proxy<S> {
         wanted: &Routes,
         running: &[Running],
     ) -> Result<(), RoutesError> {
+        // Kernels before 5.14 have none of it: there, who comes just as another takes over is refused.
+        let _ = std::fs::write(LET_IN_BY_ANOTHER, "1");
         match self.leaving.forget(&unit.generation) {
             // It goes back on what it was told, and the connections that it has are lost.
             true => self.supervisor.restart(&unit.generation).await?,

@@ -1,10 +1,10 @@
 //! What did not work out is left alone for a while, and for longer each time. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::plan::Setback;
+use fluke_model::gather::Gather;
 
 /// After the first failure.
 const FIRST: Duration = Duration::from_secs(1);

@@ -2,11 +2,11 @@
 
 mod shelf;
 
-use crate::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Model, Snapshot, SnapshotTask};
+use crate::gather::Gather;
 use crate::id::{Hash256, ServiceName};
 use crate::label::{Labels, Selector};
 use crate::policy::Policy;

@@ -3,7 +3,6 @@
 //! Assets are served under a path that names their content, so that browsers may keep them for
 //! ever; pages are never kept and name the assets of this binary.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -11,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use fluke_model::gather::Gather;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, StatusCode, Uri};
 use sha2::{Digest, Sha256};

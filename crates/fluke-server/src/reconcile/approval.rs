@@ -1,8 +1,8 @@
 //! Approvals: what somebody saw and said yes to, and whether it still is that.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
+use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, StepAddress, TaskName};
 use fluke_model::snapshot::StepIndex;
 use fluke_model::verdict::{Drift, Verdict};

@@ -1,9 +1,9 @@
 //! What a round of checks says, what is decided on it, and who is told.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::event::EventKind;
+use fluke_model::gather::Gather;
 use fluke_model::message::Checked;
 use fluke_model::policy::{self, Decision, Finding};
 use fluke_model::snapshot::StepIndex;

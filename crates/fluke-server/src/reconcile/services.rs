@@ -1,10 +1,10 @@
 //! What one agent says of its services, and what is asked of it for them. How they are kept is the
 //! agent's own affair; what all of them come to is the desk's.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 
 use fluke_model::api::{AgentDeployment, AgentService, NetworkPart, TaskCounts};
+use fluke_model::gather::Gather;
 use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport, ToAgent};
 use fluke_model::policy::Trigger;

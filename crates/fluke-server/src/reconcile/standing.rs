@@ -1,11 +1,11 @@
 //! How each container of a host stands against what it should be: told once when it drifts, and
 //! once when that is over. The agent decides what is done about it, by the same policies.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::api::{DriftEntry, DriftMark};
 use fluke_model::event::{Event, EventKind};
+use fluke_model::gather::Gather;
 use fluke_model::id::{ServiceName, StepAddress};
 use fluke_model::message::{Fact, NetworkReport, Record, Subject};
 use fluke_model::policy::{Finding, Policy, Trigger};

@@ -4,12 +4,12 @@
 mod making;
 mod reaching;
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::directory::{Claim, NameKey, Peer, Placements, Route, RouteKey, Whereabouts};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::placement::Placement;

@@ -1,12 +1,12 @@
 //! What is known of one host: whether it is there, what it runs, what it was given, and which volumes
 //! are on it. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use fluke_model::bounds::{MAX_REPLICAS, MAX_VOLUMES};
+use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};

@@ -2,13 +2,13 @@
 
 mod waiting;
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::api::{DeploymentView, ReplicaCounts, RouteView, ServiceView};
 use fluke_model::directory::RouteKey;
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;

@@ -1,11 +1,11 @@
 //! A table as it was published, and how it came to be what it is: whoever has an earlier one is
 //! told what changed since, and everybody else all of it.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluke_model::directory::{Edit, Table};
+use fluke_model::gather::Gather;
 use fluke_model::id::Hash256;
 use serde::Serialize;
 

@@ -4,7 +4,6 @@
 //! with care: what it runs is not placed elsewhere before its time is up, and not led to as soon as
 //! its machine falls silent.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::time::Instant;
 
 use fluke_model::bounds::{MAX_PLACES, MAX_REPLICAS};
 use fluke_model::directory::{Peer, Route, RouteKey, Whereabouts};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;

@@ -1,6 +1,5 @@
 //! What hosts are told of each other.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -8,6 +7,7 @@ use fluke_model::bounds::{MAX_ADDRESSES, MAX_PLACES, MAX_ROWS, MAX_VOLUMES};
 use fluke_model::directory::{
     Claim, Edit, NameKey, Peer, Placements, PublicKey, Route, RouteKey, Subnet, Table, Whereabouts,
 };
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, PortName, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, MeshReport, Section};
 use fluke_model::time::Timestamp;

@@ -1,10 +1,10 @@
 //! What services are, and how they are.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fluke_model::bounds::{self, MAX_DOMAIN, MAX_IMAGE, MAX_PORTS, MAX_VOLUMES_OF_HOST};
+use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
 use fluke_model::policy::Policy;

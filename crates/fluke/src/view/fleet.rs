@@ -1,10 +1,10 @@
 //! The lists: agents, drift, tasks, events.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 
 use fluke_model::api::{Agent, Agents, DriftEntry, Events, TaskCounts, TaskView};
 use fluke_model::event::Event;
+use fluke_model::gather::Gather;
 use fluke_model::id::TaskName;
 use fluke_model::status::{Status, StepStatus};
 use fluke_model::time::Timestamp;

@@ -4,7 +4,6 @@
 //! Whatever may have been missed is looked at again: after a unit is first watched, after the
 //! bus or systemd was away, after unit files were read again.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use super::bus::{Bus, CallError, Link, PROPERTIES, SYSTEMD, Seen, UNIT};
 use super::facts::waits_for_restart;
 use super::name::{UnitName, object_path};
 use crate::executor::LookAgain;
+use fluke_model::gather::Gather;
 
 /// Beyond so many units a rule for all of them is cheaper; a bus takes 512 rules of one client.
 const MOST_RULES: usize = 300;

@@ -4,12 +4,12 @@
 //! it is tried whether it accepts connections: at once, then ever so often while somebody waits for
 //! it, and with growing pauses later, until it does.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use crate::services::plan::{Container, Deployment, State, TIME_TO_LISTEN};
+use fluke_model::gather::Gather;
 
 /// After the first try.
 const SOONEST: Duration = Duration::from_millis(10);

@@ -1,12 +1,12 @@
 //! What is here: asks Podman and the kernel, changes nothing.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::bounds::MAX_VOLUMES_OF_HOST;
 use fluke_model::directory::Subnet;
+use fluke_model::gather::Gather;
 use fluke_model::service::DeploymentId;
 use fluke_model::time::Timestamp;
 use fluke_model::volume::Volumes;

@@ -1,9 +1,9 @@
 //! Images that are needed: whether they are here, on their way, or not to be had.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use fluke_model::gather::Gather;
 use fluke_model::message::{Fact, Subject};
 use fluke_model::verdict::{Outcome, Output};
 

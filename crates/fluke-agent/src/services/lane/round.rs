@@ -1,10 +1,10 @@
 //! One pass: look, decide, change, look again, until nothing is left.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fluke_model::gather::Gather;
 use fluke_model::message::Fact;
 use fluke_model::verdict::{Outcome, Output};
 

@@ -4,10 +4,10 @@
 //! failures do not count yet, it asks more often than the manifest says: who is quickly well shall
 //! quickly serve.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use fluke_model::gather::Gather;
 use fluke_model::service::{DeploymentId, Health, HealthSpec};
 
 use crate::host::output::Secrets;

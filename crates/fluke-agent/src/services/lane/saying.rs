@@ -1,9 +1,9 @@
 //! What the server knows, and what it has to be told. Pure, but for the way there.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
 use fluke_model::id::ServiceName;
 use fluke_model::message::{Fact, MeshReport, NetworkReport, ServicesReport, Subject, ToServer};
 use fluke_model::service::{DeploymentId, DeploymentReport, Phase};

@@ -3,10 +3,10 @@
 //! Each has its end on the host: a port of the bridge, unless somebody took it from there. To find
 //! out which takes two files for each container; whether the port is still there, one folder for all.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::bridge::Interfaces;
+use fluke_model::gather::Gather;
 
 /// The port of each, by the container's first process; none where it leads to nothing. Those of which
 /// it cannot be told are not in it.

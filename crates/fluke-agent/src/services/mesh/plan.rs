@@ -3,13 +3,13 @@
 //! Changes are single: nothing that is as it should be is named in any of them, so that no tunnel is
 //! taken down for another's sake.
 
-use fluke_model::gather::Gather;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256};
 
 use super::attempts::Attempts;

@@ -1,9 +1,9 @@
 //! How a container is made. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use fluke_model::gather::Gather;
 use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::service::{HealthSpec, Replica};
 use fluke_model::volume::Volume;

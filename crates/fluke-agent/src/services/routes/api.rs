@@ -1,10 +1,10 @@
 //! Traefik's API: what it has loaded, and where it listens.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use fluke_model::gather::Gather;
 use serde::Deserialize;
 
 use super::compile::Gate;

@@ -3,7 +3,6 @@
 //! Traefik asks when a route comes, and when any route changes; who was refused because a domain did
 //! not lead here yet would wait for that. Servers refuse those who ask too often, too.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use super::compile::RESOLVER;
 use super::config::{Dynamic, Pair};
 use super::loaded::quoted;
 use crate::host::files;
+use fluke_model::gather::Gather;
 
 /// It takes seconds to get one.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,10 +1,10 @@
 //! What Traefik says that it has loaded, and how that differs from what it should have. Pure.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 
 use fluke_model::directory::{Route, RouteKey, Routes};
+use fluke_model::gather::Gather;
 use fluke_model::id::{PortName, ServiceName};
 use fluke_model::service::Traffic;
 use serde::Deserialize;

@@ -1,11 +1,11 @@
 //! What is told of: each thing, and what the API says of it now.
 
-use fluke_model::gather::Gather;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::api;
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::policy::Policy;
 use serde::Serialize;

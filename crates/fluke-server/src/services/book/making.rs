@@ -1,10 +1,10 @@
 //! From what has changed to what is told: nothing else is made anew.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use fluke_model::directory::{NameKey, RouteKey, Whereabouts};
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::placement::Placement;
 use fluke_model::service::Service;

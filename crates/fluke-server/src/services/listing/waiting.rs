@@ -1,9 +1,9 @@
 //! What replicas wait for, and what is odd about their volumes, in words.
 
-use fluke_model::gather::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, VolumeName};
 use fluke_model::service::{DeploymentReport, Replica, Service};
 use fluke_model::volume::Volume;
