@@ -26,12 +26,13 @@ mod unit;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fluke_model::directory::Routes;
 use fluke_model::id::Hash256;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::Instant;
 
 pub use api::ApiError;
@@ -447,11 +448,19 @@ fn is_free(gate: Gate, listen: Option<IpAddr>) -> bool {
     let places = listen.map_or(everywhere.to_vec(), |listen| vec![listen]);
     let bind = |listen| match gate {
         Gate::Tcp(port) => TcpListener::bind(SocketAddr::new(listen, port)).map(drop),
-        Gate::Udp(port) => UdpSocket::bind(SocketAddr::new(listen, port)).map(drop),
+        Gate::Udp(port) => share(SocketAddr::new(listen, port)),
     };
     // Whatever else is wrong, Traefik says it better.
     let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
     !places.into_iter().any(|listen| bind(listen).is_err_and(is_taken))
+}
+
+/// Takes a port for packets, and lets it go: as Traefik does, beside any other that is its own. One
+/// that leaves has it for as long as connections last that others of its ports have.
+fn share(at: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&at.into())
 }
 
 #[cfg(test)]

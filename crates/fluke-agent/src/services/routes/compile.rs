@@ -386,7 +386,9 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     entry_points.insert(WEB.to_owned(), web);
     entry_points.extend(gates.iter().map(|it| {
         let address = it.address(settings.listen);
-        // Packets of others would go on to come to a process that takes none from them.
+        // Traefik has ports for packets serve as before until its last connection is over. For as
+        // long as sessions had time from then on, packets of others would go on to come to a
+        // process that takes none from them.
         let is_lasting = matches!(it, Gate::Tcp(_));
         (it.name(), if is_lasting { lasting(address) } else { shared(address) })
     }));

@@ -1,4 +1,6 @@
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fluke_model::service::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,30 +31,70 @@ async fn a_connection_reaches_a_container_and_mostly_one_of_this_host() {
     assert!(near >= 4 * far && far >= 5, "{near} to {far}");
 }
 
-#[tokio::test]
-async fn a_packet_reaches_a_container_and_its_answer_comes_back() {
-    let Some(mut stage) = Stage::new() else { return };
+fn udp(port: u16) -> Traffic {
+    Traffic::Udp { external: Some(port) }
+}
+
+/// One that sends every packet back.
+async fn game() -> Container {
     let socket = UdpSocket::bind((LOCAL, 0)).await.expect("a port");
-    let mut game = Container::tcp(LOCAL, "unused").await;
-    let std::net::SocketAddr::V4(address) = socket.local_addr().expect("bound") else { return };
-    game.address = address;
-    let served = game.served.clone();
-    let echo = tokio::spawn(async move {
+    let std::net::SocketAddr::V4(address) = socket.local_addr().expect("bound") else {
+        panic!("v4")
+    };
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = served.clone();
+    let task = tokio::spawn(async move {
         let mut packet = [0; 64];
         while let Ok((length, from)) = socket.recv_from(&mut packet).await {
-            served.fetch_add(1, Ordering::Relaxed);
+            count.fetch_add(1, Ordering::Relaxed);
             socket.send_to(&packet[..length], from).await.expect("sent");
         }
     });
-    stage.routes(&table([("game", Traffic::Udp { external: Some(11001) }, &[&game])])).await;
+    Container { address, served, task }
+}
+
+/// Sends a packet from a port that nobody used before; whether it comes back in time.
+async fn plays(stage: &Stage, port: u16, within: Duration) -> bool {
     let player = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
-    player.send_to(b"ping", stage.at(11001)).await.expect("sent");
+    player.send_to(b"ping", stage.at(port)).await.expect("sent");
     let mut packet = [0; 64];
-    let received = tokio::time::timeout(LONG, player.recv_from(&mut packet)).await;
-    let (length, _) = received.expect("in time").expect("an answer");
-    assert_eq!(&packet[..length], b"ping");
+    let received = tokio::time::timeout(within, player.recv_from(&mut packet)).await;
+    received.is_ok_and(|it| packet[..it.expect("an answer").0] == *b"ping")
+}
+
+#[tokio::test]
+async fn a_packet_reaches_a_container_and_its_answer_comes_back() {
+    let Some(mut stage) = Stage::new() else { return };
+    let game = game().await;
+    stage.routes(&table([("game", udp(11001), &[&game])])).await;
+    assert!(plays(&stage, 11001, LONG).await);
     assert_eq!(game.served(), 1);
-    echo.abort();
+}
+
+#[tokio::test]
+async fn a_port_for_packets_comes_back_while_the_one_that_had_it_leaves() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, game) = (echo().await, game().await);
+    let before = table([("shell", tcp(15022), &[&shell]), ("game", udp(11001), &[&game])]);
+    stage.routes(&before).await;
+    // It keeps its process, and with it the port for packets.
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    stage.routes(&table([("shell", tcp(15022), &[&shell])])).await;
+    goes_on(&mut session).await;
+    stage.routes(&before).await;
+    assert!(plays(&stage, 11001, LONG).await);
+}
+
+#[tokio::test]
+async fn a_port_for_packets_that_is_somebody_elses_is_left_out() {
+    let Some(mut stage) = Stage::new() else { return };
+    let _somebody = UdpSocket::bind(stage.at(11001)).await.expect("free");
+    let game = game().await;
+    let routes = table([("game", udp(11001), &[&game])]);
+    stage.proxy.apply(&routes).await.expect("all but that port");
+    let words = stage.finds(&routes).await.problem.expect("it is left out");
+    assert!(words.contains("another program of this host has port 11001"), "{words}");
 }
 
 #[tokio::test]
@@ -114,13 +156,17 @@ async fn a_connection_lasts_though_another_process_takes_over_and_ends_with_its_
     let mut third = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
     goes_on(&mut third).await;
     drop(second);
+    until_one_is_left(&mut stage).await;
+    goes_on(&mut third).await;
+}
+
+async fn until_one_is_left(stage: &mut Stage) {
     let ended = async {
         while stage.proxy.supervisor.running().await.expect("known").len() > 1 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(LONG, ended).await.expect("nothing keeps the one that was told to end");
-    goes_on(&mut third).await;
 }
 
 async fn until_refused(stage: &Stage, port: u16) {

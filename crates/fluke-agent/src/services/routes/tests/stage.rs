@@ -172,7 +172,7 @@ pub(super) fn tcp(port: u16) -> Traffic {
 pub(super) struct Container {
     pub(super) address: SocketAddrV4,
     pub(super) served: Arc<AtomicUsize>,
-    task: JoinHandle<()>,
+    pub(super) task: JoinHandle<()>,
 }
 
 impl Container {
