@@ -58,7 +58,7 @@ use interface::Interface;
 use key::PrivateKey;
 use net::Net;
 use netlink::{Events, nftables, route};
-use plan::{Change, Seen, Wanted, drift, plan};
+use plan::{Change, Clash, Seen, Wanted, drift, plan};
 
 /// What the interface is called.
 pub const INTERFACE: &str = "fluke0";
@@ -368,11 +368,17 @@ impl Mesh {
 
 /// That this host's own containers have addresses of another network of its.
 fn own_clash(own: Subnet, wanted: &Wanted) -> Option<String> {
-    let (net, with) = (Net::of_containers(own), wanted.clash?);
+    let (net, Clash { with, is_everywhere }) = (Net::of_containers(own), wanted.clash?);
+    let advice = match is_everywhere {
+        true => "all others that it could have clash as well: move that network",
+        false => {
+            "remove `services/claim.json` in the agent's `state_dir` and restart the agent, which \
+             then takes others"
+        }
+    };
     Some(format!(
         "this host has {with} elsewhere (`ip route`), where it is {} in the mesh and its containers \
-         are, {net}: remove `services/claim.json` in the agent's `state_dir` and restart the agent, \
-         which then takes others",
+         are, {net}: {advice}",
         own.host()
     ))
 }

@@ -102,7 +102,7 @@ pub struct Own {
     pub placed: Option<Placed>,
     /// Those of its deployments that nothing leads to any more.
     pub released: BTreeSet<DeploymentId>,
-    /// Its subnet, once it asked for one.
+    /// Its subnet, once it has said what it takes for that: what it was before, it may have given up.
     pub subnet: Option<Claim>,
 }
 
@@ -351,7 +351,9 @@ impl Book {
     fn is_reached(&mut self, agent: &AgentName, report: MeshReport, now: Timestamp) -> Urgency {
         let before = self.view.claims.of(agent);
         let ruling = self.view.claims.claim(agent, report.claim, now);
-        self.view.hosts.change(agent, |host| host.mesh = Some(report));
+        self.view.hosts.change(agent, |host| {
+            (host.mesh, host.has_claimed) = (Some(report), true);
+        });
         if before != ruling.granted {
             self.is_led_to_otherwise(agent);
         }

@@ -54,6 +54,8 @@ pub struct HostView {
     pub behind: Option<Instant>,
     /// How it is reached.
     pub mesh: Option<MeshReport>,
+    /// Whether it has said so itself since it came, and with it which subnet it takes to be its own.
+    pub has_claimed: bool,
 }
 
 /// Whether a host is there.
@@ -125,6 +127,7 @@ impl HostView {
             network: None,
             behind: None,
             mesh: None,
+            has_claimed: false,
         }
     }
 

@@ -67,7 +67,7 @@ impl View {
         let arrive = |host: &mut HostView| {
             let Came { labels, node_type, executors } = came;
             (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
-            host.presence = presence;
+            (host.presence, host.has_claimed) = (presence, false);
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
         };

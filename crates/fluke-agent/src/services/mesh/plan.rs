@@ -42,8 +42,17 @@ pub struct Wanted {
     pub rules: Vec<String>,
     /// Rows of the table that cannot be had, or not all of what they say, and why.
     pub left_out: BTreeMap<AgentName, String>,
-    /// The network that this host has elsewhere, and its containers have addresses of.
-    pub clash: Option<Net>,
+    /// With what this host's own addresses clash.
+    pub clash: Option<Clash>,
+}
+
+/// A network that a host has elsewhere, and that is in the way of its own subnet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clash {
+    /// Which.
+    pub with: Net,
+    /// Whether any other subnet would clash as well, with this network or another.
+    pub is_everywhere: bool,
 }
 
 /// What an interface should know of a peer.
@@ -178,7 +187,10 @@ impl Wanted {
                 peer.allowed.retain(|net| overlap(*net, foreign).is_none());
             }
         }
-        self.clash = clash(own, foreign);
+        self.clash = clash(own, foreign).map(|with| {
+            let mut all = (1..Subnet::COUNT).filter_map(Subnet::new);
+            Clash { with, is_everywhere: all.all(|it| clash(it, foreign).is_some()) }
+        });
         let own = [Net::of_host(own), Net::of_containers(own)];
         let inside: BTreeSet<Net> = self.routes().copied().chain(own).collect();
         let is_inside = |to: &SocketAddr| match to.ip() {

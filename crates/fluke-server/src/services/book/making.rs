@@ -184,10 +184,11 @@ impl Book {
             else {
                 continue;
             };
+            let is_claimed = host.mesh.is_some() && host.has_claimed;
             let own = Own {
                 placed: is_known(host, now).then(|| host.given.clone()),
                 released: released.get(&name).cloned().unwrap_or_default(),
-                subnet: host.mesh.as_ref().and_then(|_| self.view.claims.of(&name)),
+                subnet: self.view.claims.of(&name).filter(|_| is_claimed),
             };
             if self.owns.get(&name) != Some(&own) {
                 self.owns.insert(name.clone(), own.clone());

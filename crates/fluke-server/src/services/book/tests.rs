@@ -303,6 +303,20 @@ fn two_hosts_that_claim_one_subnet_get_one_each() {
 }
 
 #[test]
+fn a_host_that_gave_its_subnet_up_is_not_told_to_take_it_back() {
+    let mut lab = Lab::settled(None);
+    let subnet = |lab: &Lab| lab.told[&name("a")].subnet.map(|claim| claim.subnet.number());
+    lab.comes("a", NodeType::Worker);
+    lab.says("a", mesh(7));
+    assert_eq!(subnet(&lab), Some(7));
+    lab.says("a", Word::Left);
+    lab.comes("a", NodeType::Worker);
+    assert_eq!(subnet(&lab), None, "it has not said which it takes to be its own");
+    lab.says("a", mesh(9));
+    assert_eq!(subnet(&lab), Some(9));
+}
+
+#[test]
 fn a_repository_without_services_is_no_work() {
     let now = Instant::now();
     let mut book = Book::new(now);

@@ -424,6 +424,21 @@ fn a_host_whose_own_subnet_is_in_its_own_network_is_told() {
     assert_eq!(clash("10.210.0.0/16"), Some(net("10.210.0.0/16")));
     assert_eq!(clash("10.100.10.0/24"), Some(net("10.100.10.0/24")), "its own address");
     assert_eq!(clash("10.211.0.0/16"), None);
+    let says = |foreign: &[&str]| {
+        let foreign = foreign.iter().map(|text| net(text)).collect();
+        let own = subnet(2560);
+        let wanted =
+            Wanted::new(OWN, 51820, own, &Peers::default(), ["rules".into()]).beside(own, &foreign);
+        super::super::own_clash(own, &wanted)
+    };
+    assert_eq!(says(&["10.211.0.0/16"]), None);
+    let is_advised =
+        |words: Option<String>, what: &str| words.is_some_and(|words| words.contains(what));
+    assert!(is_advised(says(&["10.210.0.0/16"]), "remove `services/claim.json`"));
+    // No number helps where the host's own address is in such a network whatever it is.
+    for foreign in [&["10.100.0.0/16"][..], &["10.100.0.0/19", "10.100.32.0/19"]] {
+        assert!(is_advised(says(foreign), "all others that it could have clash as well"));
+    }
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn is_as_made_anew(lab: &Lab) {
         let own = Own {
             placed: is_known.then(|| host.given.clone()),
             released: released.get(name).cloned().unwrap_or_default(),
-            subnet: host.mesh.as_ref().and_then(|_| view.claims.of(name)),
+            subnet: view.claims.of(name).filter(|_| host.mesh.is_some() && host.has_claimed),
         };
         assert_eq!(lab.book.owns.get(name), Some(&own), "{name}");
     }
