@@ -41,6 +41,8 @@ pub struct HostView {
     pub presence: Presence,
     /// What it runs.
     pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    /// How often it has said of one that has to go that it serves.
+    pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is
@@ -121,6 +123,7 @@ impl HostView {
             executors: ServiceExecutor::ALL.into(),
             presence,
             deployments: BTreeMap::new(),
+            resumed: 0,
             given: Placed::new(),
             volumes: Kept::new(),
             is_hearsay: false,
@@ -145,6 +148,8 @@ impl HostView {
                 self.presence = Presence::Here;
             }
         }
+        let serves = |it: &&DeploymentReport| it.phase == Phase::Retiring && it.serves;
+        self.resumed += report.deployments.iter().filter(serves).count() as u64;
         report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
         self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
     }

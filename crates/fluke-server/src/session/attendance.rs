@@ -68,6 +68,8 @@ struct Told {
     tables: Holdings,
     subnet: Option<Claim>,
     released: BTreeSet<DeploymentId>,
+    /// See [`Own::resumed`].
+    resumed: u64,
 }
 
 impl Attendance {
@@ -274,6 +276,9 @@ impl Told {
     fn lacks_of_its_own(&mut self, own: &Own) -> (Option<Claim>, Vec<DeploymentId>) {
         let subnet = own.subnet.filter(|subnet| self.subnet != Some(*subnet));
         self.subnet = subnet.or(self.subnet);
+        if std::mem::replace(&mut self.resumed, own.resumed) != own.resumed {
+            self.released.clear();
+        }
         let released = own.released.difference(&self.released).copied().collect();
         if self.released != own.released {
             self.released.clone_from(&own.released);
@@ -295,5 +300,23 @@ fn held(tables: &mut Holdings, section: Section) -> &mut Option<Hash256> {
         Section::Routes => &mut tables.routes,
         Section::Peers => &mut tables.peers,
         Section::Placements => &mut tables.placements,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_told_once_and_again_when_what_was_released_has_served() {
+        let mut told = Told::default();
+        let released = BTreeSet::from([DeploymentId(Hash256::of(b"old"))]);
+        let mut own = Own { released: released.clone(), ..Own::default() };
+        let mut lacks = |own: &Own| BTreeSet::from_iter(told.lacks_of_its_own(own).1);
+        assert_eq!(lacks(&own), released);
+        assert!(lacks(&own).is_empty(), "it knows");
+        own.resumed += 1;
+        assert_eq!(lacks(&own), released);
+        assert!(lacks(&own).is_empty(), "it knows");
     }
 }

@@ -38,7 +38,10 @@ impl Lane {
         let mut news = News::Tables;
         if !released.is_empty() {
             news = News::Word;
-            self.released.extend(released.into_iter().map(|id| (id, now)));
+            // One that is told again drains no longer for it.
+            for id in released {
+                self.released.entry(id).or_insert(now);
+            }
         }
         if let Some(claim) = subnet.filter(|claim| self.claim != Some(*claim)) {
             news = News::Word;

@@ -187,6 +187,7 @@ impl Book {
             let is_claimed = host.mesh.is_some() && host.has_claimed;
             let own = Own {
                 placed: is_known(host, now).then(|| host.given.clone()),
+                resumed: host.resumed,
                 released: released.get(&name).cloned().unwrap_or_default(),
                 subnet: self.view.claims.of(&name).filter(|_| is_claimed),
             };

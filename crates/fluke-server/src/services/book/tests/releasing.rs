@@ -38,6 +38,29 @@ fn is_released(lab: &Lab) -> bool {
 }
 
 #[test]
+fn what_served_again_for_a_moment_that_nobody_saw_is_told_to_be_released_again() {
+    let mut lab = succession("p");
+    lab.loads("p");
+    assert!(is_released(&lab));
+    let before = lab.told[&name("a")].clone();
+    let report = |old_serves| {
+        let old = deployment("old", Replica::Own, at(4));
+        let old = DeploymentReport { phase: Phase::Retiring, serves: old_serves, ..old };
+        let new = deployment("new", Replica::Own, at(5));
+        let new = DeploymentReport { serves: !old_serves, ..new };
+        Word::Services(ServicesReport { deployments: vec![old, new], ..ServicesReport::default() })
+    };
+    // Both are heard before anything follows from either.
+    let now = Now { instant: lab.now, wall: Timestamp(1) };
+    let session = lab.book.sessions[&name("a")];
+    lab.book.hear(&name("a"), session, report(true), now);
+    lab.says("a", report(false));
+    let after = &lab.told[&name("a")];
+    assert_eq!(after.released, before.released, "nothing was ever led to it");
+    assert_ne!(after.resumed, before.resumed, "its host takes it for one that is not released");
+}
+
+#[test]
 fn a_proxy_that_is_always_a_little_behind_keeps_nothing() {
     let mut lab = succession("p");
     let mut others = vec![deployment("other", Replica::Own, at(9))];

@@ -178,6 +178,7 @@ fn is_as_made_anew(lab: &Lab) {
         };
         let own = Own {
             placed: is_known.then(|| host.given.clone()),
+            resumed: host.resumed,
             released: released.get(name).cloned().unwrap_or_default(),
             subnet: view.claims.of(name).filter(|_| host.mesh.is_some() && host.has_claimed),
         };
