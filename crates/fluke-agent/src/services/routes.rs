@@ -193,7 +193,7 @@ impl<S: Supervisor> Proxy<S> {
             program,
             folder: self.settings.folder.clone(),
         };
-        let plan = self.write(plan).await?;
+        let plan = self.write(plan, self.told_as_well(&unit.generation, &running)).await?;
         match running.iter().any(|it| it.generation == unit.generation) {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
@@ -254,10 +254,29 @@ impl<S: Supervisor> Proxy<S> {
         all.filter(|gate| !is_free(*gate, self.settings.listen)).collect()
     }
 
+    /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports
+    /// for packets for as long as it has connections, and must not lead where nobody is any more.
+    fn told_as_well(&self, current: &Generation, running: &[Running]) -> Vec<(Generation, bool)> {
+        let others = running.iter().map(|it| &it.generation).filter(|it| !self.leaving.has(it));
+        let all = others.map(|it| (it, false)).chain(self.leaving.all().map(|it| (it, true)));
+        all.filter(|(it, _)| *it != current).map(|(it, leaves)| (it.clone(), leaves)).collect()
+    }
+
     /// Writes what Traefik is to read, on a thread that may wait for the disk.
-    async fn write(&self, plan: Plan) -> Result<Plan, RoutesError> {
+    async fn write(
+        &self,
+        plan: Plan,
+        as_well: Vec<(Generation, bool)>,
+    ) -> Result<Plan, RoutesError> {
         let folder = self.settings.folder.clone();
-        let write = move || files::write(&folder, &plan).map(|()| plan);
+        let write = move || {
+            for (generation, leaves) in as_well {
+                let dynamic = plan.dynamic.clone();
+                let dynamic = if leaves { dynamic.of_one_that_leaves() } else { dynamic };
+                files::tell(&folder, &generation, &dynamic)?;
+            }
+            files::write(&folder, &plan).map(|()| plan)
+        };
         let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
         written.and_then(|written| written).map_err(|why| self.not_written(why))
     }
@@ -374,7 +393,7 @@ impl<S: Supervisor> Proxy<S> {
     async fn ask_again(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
         let dynamic = plan.dynamic.clone().stirred();
         for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
-            let plan = self.write(plan).await?;
+            let plan = self.write(plan, Vec::new()).await?;
             // One that does not is looked after with the next check.
             let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, SEE).await;
         }

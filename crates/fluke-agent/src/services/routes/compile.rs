@@ -357,9 +357,14 @@ fn address(listen: Option<IpAddr>, port: u16) -> String {
     }
 }
 
-/// Where Traefik looks for its routes.
-pub fn dynamic_folder(folder: &Path) -> std::path::PathBuf {
+/// Where all processes of Traefik look for their routes.
+pub fn dynamic_folders(folder: &Path) -> std::path::PathBuf {
     folder.join("dynamic")
+}
+
+/// Where one of them does.
+pub fn dynamic_folder(folder: &Path, generation: &Generation) -> std::path::PathBuf {
+    dynamic_folders(folder).join(generation.as_str())
 }
 
 /// Where Traefik keeps the certificates that it got.
@@ -397,7 +402,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
         "entryPoints": entry_points,
         "providers": {
             "providersThrottleDuration": THROTTLE,
-            "file": { "directory": dynamic_folder(&settings.folder), "watch": true },
+            "file": { "watch": true },
         },
         "api": { "insecure": true, "dashboard": false },
         "serversTransport": { "forwardingTimeouts": { "dialTimeout": DIAL } },
@@ -409,6 +414,7 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
     }
     let generation = Generation::of(&format!("{all} {:?} {}", settings.program, settings.api));
     all["entryPoints"][API] = json!({ "address": generation.api(settings.api).to_string() });
+    all["providers"]["file"]["directory"] = json!(dynamic_folder(&settings.folder, &generation));
     let text = serde_json::to_string_pretty(&all).expect("a configuration is plain data");
     Fixed { generation, text }
 }

@@ -211,6 +211,13 @@ impl Dynamic {
         self
     }
 
+    /// The same for a process that leaves: it asks for no certificates, which are another's now.
+    pub fn of_one_that_leaves(mut self) -> Self {
+        let tls = self.http.routers.values_mut().filter_map(|router| router.tls.as_mut());
+        tls.for_each(|tls| tls.cert_resolver = None);
+        self
+    }
+
     /// Whether a service is only there to be seen.
     pub fn is_mark(name: &str) -> bool {
         name.starts_with(MARK) && !name.contains('.')

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::compile::{Fixed, Generation, Plan, dynamic_folder};
+use super::compile::{Fixed, Generation, Plan, dynamic_folder, dynamic_folders};
+use super::config::Dynamic;
 use crate::host::files;
 
 const ROUTES: &str = "routes.yaml";
@@ -15,7 +16,7 @@ pub fn fixed_path(folder: &Path, generation: &Generation) -> PathBuf {
 
 /// Whether what Traefik would read is what it should.
 pub fn is_written(folder: &Path, plan: &Plan) -> io::Result<bool> {
-    let dynamic = dynamic_folder(folder);
+    let dynamic = dynamic_folder(folder, &plan.fixed.generation);
     let routes = files::read(&dynamic.join(ROUTES))?;
     let fixed = files::read(&fixed_path(folder, &plan.fixed.generation))?;
     Ok(routes.as_deref() == Some(plan.dynamic.text().as_bytes())
@@ -25,23 +26,30 @@ pub fn is_written(folder: &Path, plan: &Plan) -> io::Result<bool> {
 
 /// Writes what is not so already: a change of a file makes Traefik read it.
 pub fn write(folder: &Path, plan: &Plan) -> io::Result<()> {
-    let dynamic = dynamic_folder(folder);
-    files::private_dir(&dynamic)?;
     let Fixed { generation, text } = &plan.fixed;
-    replace(&fixed_path(folder, generation), text.as_bytes())?;
-    replace(&dynamic.join(ROUTES), plan.dynamic.text().as_bytes())?;
-    strangers(&dynamic)?.iter().try_for_each(|path| remove(path))
+    tell(folder, generation, &plan.dynamic)?;
+    replace(&fixed_path(folder, generation), text.as_bytes())
+}
+
+/// The same of what one process reads whenever it changes.
+pub fn tell(folder: &Path, generation: &Generation, dynamic: &Dynamic) -> io::Result<()> {
+    let folder = dynamic_folder(folder, generation);
+    files::private_dir(&folder)?;
+    replace(&folder.join(ROUTES), dynamic.text().as_bytes())?;
+    strangers(&folder)?.iter().try_for_each(|path| remove(path))
 }
 
 /// Removes what only processes of the past have read.
 pub fn forget_all_but(folder: &Path, needed: &[&Generation]) -> io::Result<()> {
-    let needed: Vec<PathBuf> = needed.iter().map(|it| fixed_path(folder, it)).collect();
-    fixed(folder)?.iter().filter(|path| !needed.contains(path)).try_for_each(|path| remove(path))
+    let each = |it: &&Generation| [fixed_path(folder, it), dynamic_folder(folder, it)];
+    let needed: Vec<PathBuf> = needed.iter().flat_map(each).collect();
+    let all = [fixed(folder)?, entries(&dynamic_folders(folder))?].concat();
+    all.iter().filter(|path| !needed.contains(path)).try_for_each(|path| remove(path))
 }
 
 /// Removes all that any process was told.
 pub fn forget_all(folder: &Path) -> io::Result<()> {
-    match remove(&dynamic_folder(folder)) {
+    match remove(&dynamic_folders(folder)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }

@@ -114,6 +114,7 @@ fn a_proxy_listens_for_what_is_routed_and_its_api_is_for_this_host_alone() {
     let api = generation.api(API_PORT);
     assert!(api.ip().is_loopback() && api.port() == API_PORT, "{api}");
     let lasting = json!({ "lifeCycle": { "graceTimeOut": "600s" } });
+    let folder = format!("/var/lib/fluke/proxy/dynamic/{}", generation.as_str());
     let wanted = json!({
         "global": { "checkNewVersion": false, "sendAnonymousUsage": false },
         "entryPoints": {
@@ -124,7 +125,7 @@ fn a_proxy_listens_for_what_is_routed_and_its_api_is_for_this_host_alone() {
         },
         "providers": {
             "providersThrottleDuration": "10ms",
-            "file": { "directory": "/var/lib/fluke/proxy/dynamic", "watch": true },
+            "file": { "directory": folder, "watch": true },
         },
         "api": { "insecure": true, "dashboard": false },
         "serversTransport": { "forwardingTimeouts": { "dialTimeout": "2s" } },

@@ -18,7 +18,7 @@ fn what_is_written_is_so_and_anything_else_is_seen_and_removed() {
     assert!(!is_written(folder, &plan).expect("readable"));
     write(folder, &plan).expect("room");
     assert!(is_written(folder, &plan).expect("readable"));
-    let dynamic = dynamic_folder(folder);
+    let dynamic = dynamic_folder(folder, &plan.fixed.generation);
     type Tamper = fn(&Path) -> io::Result<()>;
     let tamperings: [(&str, Tamper); 3] = [
         ("routes.yaml", |path| std::fs::write(path, "")),
@@ -38,7 +38,7 @@ fn what_is_so_already_is_not_written_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, plan) = (folder.path(), plan(folder.path()));
     write(folder, &plan).expect("room");
-    let routes = dynamic_folder(folder).join(ROUTES);
+    let routes = dynamic_folder(folder, &plan.fixed.generation).join(ROUTES);
     let number =
         || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&routes).expect("there"));
     let before = number();
@@ -51,6 +51,8 @@ fn only_what_processes_of_the_past_have_read_is_forgotten() {
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, plan) = (folder.path(), plan(folder.path()));
     write(folder, &plan).expect("room");
+    let old = Generation::parse("0123456789ab").expect("a name");
+    tell(folder, &old, &plan.dynamic).expect("room");
     for name in ["traefik-0123456789ab.yaml", "acme.json", "access.log"] {
         std::fs::write(folder.join(name), "").expect("room");
     }
@@ -58,6 +60,7 @@ fn only_what_processes_of_the_past_have_read_is_forgotten() {
     assert!(is_written(folder, &plan).expect("readable"));
     assert!(folder.join("acme.json").exists() && folder.join("access.log").exists());
     assert!(!folder.join("traefik-0123456789ab.yaml").exists());
+    assert!(!dynamic_folder(folder, &old).exists());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use fluke_model::service::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::super::Supervisor;
+use super::super::{Acme, Supervisor};
 use super::stage::*;
 use crate::services::section::Found;
 
@@ -84,6 +84,57 @@ async fn a_port_for_packets_comes_back_while_the_one_that_had_it_leaves() {
     goes_on(&mut session).await;
     stage.routes(&before).await;
     assert!(plays(&stage, 11001, LONG).await);
+}
+
+#[tokio::test]
+async fn packets_go_where_containers_are_also_by_a_process_that_leaves() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let (old, new) = (game().await, game().await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    stage.routes(&table([shell.clone(), ("game", udp(11001), &[&old])])).await;
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    let db = ("db", tcp(15432), &[&db][..]);
+    stage.routes(&table([shell.clone(), db.clone(), ("game", udp(11001), &[&old])])).await;
+    stage.routes(&table([shell, db, ("game", udp(11001), &[&new])])).await;
+    old.dies().await;
+    // Both processes have the port: whose a packet is, the kernel says by where it comes from.
+    let all_are_led_there = async {
+        let mut in_a_row = 0;
+        while in_a_row < 32 {
+            let comes_back = plays(&stage, 11001, Duration::from_secs(1)).await;
+            in_a_row = if comes_back { in_a_row + 1 } else { 0 };
+        }
+    };
+    tokio::time::timeout(LONG, all_are_led_there).await.expect("both know where it is now");
+    assert!(new.served() >= 32);
+    goes_on(&mut session).await;
+}
+
+#[tokio::test]
+async fn certificates_are_no_business_of_a_process_that_leaves() {
+    let stage = Stage::with(|settings, _| {
+        // Nobody is there.
+        let directory = Some("https://127.0.0.1:1/dir".to_owned());
+        let email = "ops@example.com".to_owned();
+        settings.acme = Some(Acme { email, directory, ca_file: None });
+    });
+    let Some(mut stage) = stage else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    stage.routes(&table([shell.clone()])).await;
+    let leaving = stage.dynamic("routes.yaml");
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    let db = ("db", tcp(15432), &[&db][..]);
+    stage.routes(&table([shell.clone(), db.clone()])).await;
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([shell, db, ("web", http("a.example.com"), &[&web])])).await;
+    let said = std::fs::read_to_string(leaving).expect("it is there");
+    assert!(said.contains("a.example.com") && !said.contains("certResolver"), "{said}");
+    drop(session);
+    until_one_is_left(&mut stage).await;
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn serving() -> Option<(Stage, Container)> {
 async fn what_cannot_be_written_replaces_nothing() {
     let Some((mut stage, web)) = serving().await else { return };
     // Where the new file is to be prepared, there is something in the way.
-    let obstacle = stage.path("dynamic/routes.yaml.new");
+    let obstacle = stage.dynamic("routes.yaml.new");
     std::fs::create_dir(&obstacle).expect("room");
     let next = table([("web", http("b.example.com"), &[&web])]);
     let error = stage.error(&next).await;
@@ -32,13 +32,13 @@ async fn what_cannot_be_written_replaces_nothing() {
 async fn what_somebody_did_to_the_files_is_seen_and_put_right() {
     let Some((mut stage, web)) = serving().await else { return };
     let routes = table([("web", http("a.example.com"), &[&web])]);
-    let file = stage.path("dynamic/routes.yaml");
+    let file = stage.dynamic("routes.yaml");
     for tampered in ["{ nonsense", "", "{\"http\":{\"routers\":{}}}"] {
         std::fs::write(&file, tampered).expect("room");
         assert_eq!(stage.drift(&routes).await, "the files of Traefik are not as they should be");
         stage.recovers(&routes).await;
     }
-    let other = stage.path("dynamic/other.yaml");
+    let other = stage.dynamic("other.yaml");
     let more = r#"{"http":{"services":{"x.y":{"loadBalancer":{"servers":[]}}}}}"#;
     std::fs::write(&other, more).expect("room");
     stage.drift(&routes).await;

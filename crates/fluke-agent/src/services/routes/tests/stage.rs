@@ -107,6 +107,14 @@ impl Stage {
         ask(&client(), self.at(WEB), domain).await.expect("an answer")
     }
 
+    /// What the only process of Traefik reads whenever it changes.
+    pub(super) fn dynamic(&self, name: &str) -> PathBuf {
+        let mut all = std::fs::read_dir(self.path("dynamic")).expect("a folder");
+        let folder = all.next().expect("one of a process").expect("readable").path();
+        assert!(all.next().is_none(), "there is one process");
+        folder.join(name)
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("proxy").join(name)
     }
