@@ -226,6 +226,11 @@ impl<S: Supervisor> Proxy<S> {
     async fn running(&mut self) -> Result<Vec<Running>, RoutesError> {
         let mut running = self.supervisor.running().await?;
         self.leaving.see(&running);
+        for Running { generation, .. } in &running {
+            if self.leaving.has(generation) {
+                self.leaving.meet(generation, self.supervisor.process(generation).await?);
+            }
+        }
         let now = Instant::now();
         running.retain(|one| !self.leaving.has_time(&one.generation, now));
         Ok(running)
@@ -338,7 +343,7 @@ impl<S: Supervisor> Proxy<S> {
         for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
             if *is_up && !self.leaving.has(generation) {
                 self.supervisor.signal(generation, Signal::End).await?;
-                self.leaving.told(generation.clone(), Instant::now());
+                self.leaving.told(generation.clone(), process, Instant::now());
             } else {
                 self.supervisor.stop(generation).await?;
             }

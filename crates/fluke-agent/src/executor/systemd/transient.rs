@@ -81,6 +81,12 @@ impl Transient {
         self.link.bus().await?.kill(name, signal).await
     }
 
+    /// The number of a unit's main process, if it has one.
+    pub(crate) async fn process(&self, name: &str) -> Result<Option<u32>, CallError> {
+        let all = self.link.bus().await?.properties(name).await?;
+        Ok(all.get("MainPID").and_then(|it| it.parse().ok()).filter(|it| *it != 0))
+    }
+
     /// What happens to a unit from now on.
     pub(crate) async fn follow(&self, name: &str) -> Result<Following, CallError> {
         let bus: Bus = self.link.bus().await?;

@@ -17,41 +17,53 @@ const MOST: usize = 4;
 
 /// Those that were told, the last one last.
 #[derive(Debug, Default)]
-pub struct Leaving(Vec<(Generation, Instant)>);
+pub struct Leaving(Vec<Told>);
+
+#[derive(Debug)]
+struct Told {
+    generation: Generation,
+    process: Option<u32>,
+    since: Instant,
+}
 
 impl Leaving {
     /// One was told.
-    pub fn told(&mut self, generation: Generation, now: Instant) {
-        self.0.push((generation, now));
+    pub fn told(&mut self, generation: Generation, process: Option<u32>, since: Instant) {
+        self.0.push(Told { generation, process, since });
     }
 
     /// Whether one was told.
     pub fn has(&self, generation: &Generation) -> bool {
-        self.0.iter().any(|(told, _)| told == generation)
+        self.all().any(|told| told == generation)
     }
 
     /// Whether one was told, and has time left.
     pub fn has_time(&self, generation: &Generation, now: Instant) -> bool {
         let last = self.0.iter().rev().take(MOST);
-        let mut in_time = last.filter(|(_, since)| now.duration_since(*since) < LONGEST);
-        in_time.any(|(told, _)| told == generation)
+        let mut in_time = last.filter(|told| now.duration_since(told.since) < LONGEST);
+        in_time.any(|told| told.generation == *generation)
     }
 
     /// Forgets all that are gone.
     pub fn see(&mut self, running: &[Running]) {
-        self.0.retain(|(told, _)| running.iter().any(|one| one.generation == *told));
+        self.0.retain(|told| running.iter().any(|one| one.generation == told.generation));
+    }
+
+    /// Forgets one that is another process by now: it was started again, and told nothing.
+    pub fn meet(&mut self, generation: &Generation, process: Option<u32>) {
+        self.0.retain(|told| told.generation != *generation || told.process == process);
     }
 
     /// Forgets one; whether it was told.
     pub fn forget(&mut self, generation: &Generation) -> bool {
         let before = self.0.len();
-        self.0.retain(|(told, _)| told != generation);
+        self.0.retain(|told| told.generation != *generation);
         self.0.len() != before
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Generation> {
-        self.0.iter().map(|(told, _)| told)
+        self.0.iter().map(|told| &told.generation)
     }
 }
 
@@ -67,7 +79,7 @@ mod tests {
     fn the_last_few_have_time_and_none_has_it_forever() {
         let (mut leaving, now) = (Leaving::default(), Instant::now());
         for number in 0..6 {
-            leaving.told(named(number), now + Duration::from_secs(number.into()));
+            leaving.told(named(number), Some(7), now + Duration::from_secs(number.into()));
         }
         let have_time = |leaving: &Leaving, seconds| -> Vec<u32> {
             let then = now + Duration::from_secs(seconds);
@@ -78,6 +90,11 @@ mod tests {
         let there = Running { generation: named(3), is_up: true };
         leaving.see(&[there]);
         assert_eq!(have_time(&leaving, 6), [3]);
+        leaving.meet(&named(3), Some(7));
+        assert!(leaving.has(&named(3)), "it is the same one");
         assert!(leaving.forget(&named(3)) && !leaving.has(&named(3)));
+        leaving.told(named(3), Some(7), now);
+        leaving.meet(&named(3), Some(8));
+        assert!(!leaving.has(&named(3)), "it is another");
     }
 }

@@ -88,6 +88,10 @@ impl Supervisor for Systemd {
         self.units.kill(&unit::name(generation), number).await.map_err(failed)
     }
 
+    async fn process(&mut self, generation: &Generation) -> Result<Option<u32>, SupervisorError> {
+        self.units.process(&unit::name(generation)).await.map_err(failed)
+    }
+
     fn follow(&mut self, generation: &Generation) {
         self.current = Some(generation.clone());
     }

@@ -110,6 +110,12 @@ pub trait Supervisor: Send {
         signal: Signal,
     ) -> impl Future<Output = Result<(), SupervisorError>> + Send;
 
+    /// The process that one is now, if there is any.
+    fn process(
+        &mut self,
+        generation: &Generation,
+    ) -> impl Future<Output = Result<Option<u32>, SupervisorError>> + Send;
+
     /// From now on, it is this one whose changes are told of.
     fn follow(&mut self, generation: &Generation);
 

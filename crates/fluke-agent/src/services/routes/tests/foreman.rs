@@ -90,6 +90,10 @@ impl Supervisor for Foreman {
         self.tell(generation, signal)
     }
 
+    async fn process(&mut self, generation: &Generation) -> Result<Option<u32>, SupervisorError> {
+        Ok(self.children.get(generation).and_then(|(_, child)| child.id()))
+    }
+
     fn follow(&mut self, _: &Generation) {}
 
     async fn changed(&mut self) {

@@ -211,6 +211,24 @@ async fn a_connection_lasts_though_another_process_takes_over_and_ends_with_its_
     goes_on(&mut third).await;
 }
 
+#[tokio::test]
+async fn one_that_was_to_leave_and_was_started_again_is_seen_and_has_to_leave_again() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    stage.routes(&table([("shell", tcp(15022), &[&shell])])).await;
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    let first = stage.proxy.supervisor.running().await.expect("known").remove(0).generation;
+    let routes = table([("shell", tcp(15022), &[&shell]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&routes).await;
+    // As systemd does with one that the kernel has killed.
+    stage.proxy.supervisor.restart(&first).await.expect("started");
+    assert_eq!(stage.drift(&routes).await, "more than one Traefik runs");
+    stage.routes(&routes).await;
+    until_one_is_left(&mut stage).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+}
+
 async fn until_one_is_left(stage: &mut Stage) {
     let ended = async {
         while stage.proxy.supervisor.running().await.expect("known").len() > 1 {

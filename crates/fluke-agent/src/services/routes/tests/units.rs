@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use fluke_model::directory::Routes;
+use tokio::io::AsyncWriteExt;
 
 use super::super::{Proxy, Systemd, end};
 use super::stage::*;
@@ -53,6 +54,24 @@ async fn traefik_is_a_unit_that_outlives_its_agent_and_comes_back_when_it_dies()
     tokio::time::timeout(LONG, proxy.changed()).await.expect("noticed");
     routes(&mut proxy, &with_port).await;
     assert_eq!(ask(&client(), at, "a.example.com").await.expect("an answer").1, "web");
+
+    // One that has to leave, and that systemd starts again because somebody killed it.
+    let mut session =
+        tokio::net::TcpStream::connect((listen, WEB)).await.expect("somebody listens");
+    session.write_all(b"GET /").await.expect("begun");
+    let leaving = systemctl(&active);
+    let leaving = leaving.split_whitespace().next().expect("it runs");
+    routes(&mut proxy, &plain).await;
+    assert_eq!(systemctl(&active).lines().count(), 2, "it has a connection");
+    let process = || systemctl(&["show", "--property=MainPID", "--value", leaving]);
+    let before = process();
+    systemctl(&["kill", "--signal=KILL", leaving]);
+    let is_another = || ![before.trim(), "0"].contains(&process().trim());
+    until("it is there again", is_another).await;
+    let found = proxy.check(&plain).await.expect("it can be told");
+    assert_eq!(found.drift.as_deref(), Some("more than one Traefik runs"));
+    routes(&mut proxy, &plain).await;
+    until("it ends", || systemctl(&active).lines().count() == 1).await;
 
     systemctl(&["stop", "fluke-proxy-*"]);
     let found = proxy.check(&plain).await.expect("it can be told");
