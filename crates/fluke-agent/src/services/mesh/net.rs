@@ -48,11 +48,6 @@ impl Net {
         self.bits >= RANGES[1].bits && RANGES.iter().any(|range| range.overlaps(self))
     }
 
-    /// Whether an address is one of its own.
-    pub fn contains(self, address: Ipv4Addr) -> bool {
-        share(self.address.into(), address.into(), self.bits)
-    }
-
     /// Reads `10.200.7.0/24`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;

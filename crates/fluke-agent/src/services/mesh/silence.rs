@@ -3,9 +3,12 @@
 //! A host that is away is silent, too, and its server says so; but then no name leads to it any more.
 //! One that names lead to and no tunnel does is why its containers are not reached from here.
 
+use std::collections::BTreeSet;
+
 use fluke_model::directory::Names;
 
 use super::device::SILENT;
+use super::net::Net;
 use super::plan::WantedPeer;
 
 /// How many of them are named, and of each how many endpoints.
@@ -18,7 +21,11 @@ pub fn words<'a>(
     names: &Names,
     port: u16,
 ) -> Option<String> {
-    let missed: Vec<&WantedPeer> = in_vain.filter(|peer| is_led_to(peer, names)).collect();
+    // Once for all of them: there may be many names, and as many peers.
+    let led_to = names.rows().keys().filter_map(|key| key.address);
+    let led_to: BTreeSet<Net> = led_to.map(|address| Net::around(address, 24)).collect();
+    let missed: Vec<&WantedPeer> =
+        in_vain.filter(|peer| !peer.allowed.is_disjoint(&led_to)).collect();
     let mut each: Vec<String> = missed.iter().take(NAMED).map(|peer| tried(peer)).collect();
     match missed.len() - each.len() {
         0 => {}
@@ -33,11 +40,6 @@ pub fn words<'a>(
         )
     };
     (!missed.is_empty()).then(words)
-}
-
-fn is_led_to(peer: &WantedPeer, names: &Names) -> bool {
-    let mut addresses = names.rows().keys().filter_map(|key| key.address);
-    addresses.any(|address| peer.allowed.iter().any(|net| net.contains(address)))
 }
 
 fn tried(peer: &WantedPeer) -> String {
