@@ -36,6 +36,12 @@ impl Lane {
         let now = Instant::now();
         let Word { held, is_moved, subnet, session, released, settles, .. } = self.inbox.take();
         let mut news = News::Tables;
+        // Before those who ask: what it has to do with the service that they name is told by this.
+        let snapshot = held.filter(|held| !self.holds(held)).map(|held| {
+            self.forgive_for_snapshot();
+            self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
+            if is_moved { News::Moved } else { News::Snapshot }
+        });
         if !released.is_empty() {
             news = News::Word;
             // One that is told again drains no longer for it.
@@ -57,12 +63,7 @@ impl Lane {
             self.said = Said::default();
             self.settling.retain(|it| Some(it.settle.instruction.session) == session);
         }
-        if let Some(held) = held.filter(|held| !self.holds(held)) {
-            news = if is_moved { News::Moved } else { News::Snapshot };
-            self.forgive_for_snapshot();
-            self.desired = Some(Arc::new(Desired::new(held, &self.host, &self.environment)));
-        }
-        news
+        snapshot.unwrap_or(news)
     }
 
     fn holds(&self, held: &Arc<Held>) -> bool {

@@ -1,6 +1,10 @@
 //! What waits for somebody, and who asked.
 
+use fluke_model::id::CommitId;
+use fluke_model::snapshot::Snapshot;
+
 use super::*;
+use crate::state::Held;
 
 #[test]
 fn what_a_policy_leaves_to_a_human_waits_until_somebody_asks() {
@@ -55,4 +59,28 @@ fn each_who_asks_for_a_service_gets_that_one_and_an_answer() {
             stage.problem_of(of_gone).is_some_and(|why| why.contains("is to run on this host"))
         );
     });
+}
+
+#[tokio::test]
+async fn who_asks_as_soon_as_an_agent_is_there_has_nothing_else_tried_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let services = ["db", "web"].map(|name| service(name, spec(RUNS)));
+    let ids = services.each_ref().map(|it| {
+        let (_, id) = it.deployments(&lane.host).next().expect("one of each");
+        lane.deployments.gave_up_for_good(id, "it was no good".into(), Instant::now());
+        id
+    });
+    let snapshot = Snapshot::default().with_services(services.map(Arc::new).into());
+    let held = Held { commit: CommitId::new("c1"), snapshot: Arc::new(snapshot) };
+    lane.inbox.hold(Arc::new(held), false);
+    lane.inbox.session(Some(SessionId(1)));
+    let instruction = InstructionId { session: SessionId(1), number: 7 };
+    let trigger = Trigger::Manual { by: "ann".into() };
+    let web = Some(fixture::service("web"));
+    assert!(lane.inbox.settle(Settle { instruction, service: web, trigger }));
+    lane.hear();
+    assert_eq!(lane.settling.len(), 1, "it was taken up");
+    let given_up: Vec<DeploymentId> = lane.deployments.given_up().into_keys().collect();
+    assert_eq!(given_up, [ids[0]], "of the other nobody spoke");
 }
