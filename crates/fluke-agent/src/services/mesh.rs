@@ -69,8 +69,6 @@ pub const RULES: &str = nftables::TABLE;
 /// The program for hosts whose kernel has no WireGuard.
 pub const PROGRAM: &str = "wireguard-go";
 
-/// For all changes of one apply together.
-const LIMIT: Duration = Duration::from_secs(60);
 /// What one apply reports of what went wrong.
 const NAMED: usize = 4;
 
@@ -171,12 +169,6 @@ pub enum MeshError {
         /// What is not so, and why.
         what: String,
     },
-    /// It took too long.
-    #[error("{interface} was not put right within {} s; the next check goes on", LIMIT.as_secs())]
-    TimedOut {
-        /// Of which interface.
-        interface: String,
-    },
 }
 
 /// Leaves the mesh: no interface, no rules. The key stays.
@@ -260,29 +252,6 @@ impl Mesh {
     /// Makes it as the table says. A change that fails does not stop those after it; what was done
     /// when this is dropped stays done.
     pub async fn apply(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
-        let interface = self.setup.interface.clone();
-        let applied = tokio::time::timeout(LIMIT, self.put_right(own, table)).await;
-        applied.map_err(|_| MeshError::TimedOut { interface })?
-    }
-
-    /// The hash of the table that the interface had when it was last looked at.
-    pub fn in_effect(&self) -> Hash256 {
-        self.effect
-    }
-
-    /// Returns when something may have changed by itself: the interface, its addresses or routes, the
-    /// program that serves it, or the host's own addresses. Cancel-safe.
-    pub async fn changed(&mut self) {
-        let (index, name) = (self.interface.index(), &self.setup.interface);
-        let heard = self.events.heard(|kind, body| matters(kind, body, index, name)).await;
-        if let Err(error) = heard {
-            // Nobody may spin on it; the check that is made anyway finds what there is.
-            tracing::error!(%error, "changes to interfaces are not heard of any more");
-            std::future::pending().await
-        }
-    }
-
-    async fn put_right(&mut self, own: Subnet, table: &Peers) -> Result<(), MeshError> {
         let (wanted, seen) = self.look(own, table).await?;
         let mut failed = Vec::new();
         for change in plan(&wanted, &seen, &self.attempts) {
@@ -307,6 +276,23 @@ impl Mesh {
         };
         let interface = self.setup.interface.clone();
         what.map_or(Ok(()), |what| Err(MeshError::Incomplete { interface, what }))
+    }
+
+    /// The hash of the table that the interface had when it was last looked at.
+    pub fn in_effect(&self) -> Hash256 {
+        self.effect
+    }
+
+    /// Returns when something may have changed by itself: the interface, its addresses or routes, the
+    /// program that serves it, or the host's own addresses. Cancel-safe.
+    pub async fn changed(&mut self) {
+        let (index, name) = (self.interface.index(), &self.setup.interface);
+        let heard = self.events.heard(|kind, body| matters(kind, body, index, name)).await;
+        if let Err(error) = heard {
+            // Nobody may spin on it; the check that is made anyway finds what there is.
+            tracing::error!(%error, "changes to interfaces are not heard of any more");
+            std::future::pending().await
+        }
     }
 
     /// Takes note of how peers are where all of them are as wanted, whatever else is not; whether
