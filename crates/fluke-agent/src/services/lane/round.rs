@@ -208,6 +208,7 @@ impl Lane {
         self.images.retain(|image| needs(image));
         self.jobs.give_up_but(needs);
         self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
+        self.misplaced.retain(|id| is_wanted(id) || is_there(id));
         if self.is_watchful() && self.watch.is_none() {
             self.watch = Some(Watch::begin(self.podman.clone(), self.config.exclusive));
         }

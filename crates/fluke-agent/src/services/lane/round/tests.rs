@@ -53,3 +53,19 @@ fn a_network_is_judged_by_what_is_found_of_it() {
         assert_eq!(judge(&made, Ok((None, &network))), (outcome, text.to_owned()));
     }
 }
+
+#[tokio::test]
+async fn what_nobody_wants_any_more_is_remembered_no_longer_for_its_address() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let web = fixture::deployment("web", fixture::spec("web:1"));
+    lane.misplaced.insert(web.id);
+    let held = Held { commit: CommitId::new("c1"), snapshot: Arc::new(Snapshot::default()) };
+    let desired = Desired::new(Arc::new(held), &lane.host, &lane.environment);
+    let there = fixture::container("old", &web, State::Exited);
+    let seen = Seen { containers: vec![there], ..Seen::nothing() };
+    lane.take_note(&desired, &seen, Instant::now());
+    assert!(lane.misplaced.contains(&web.id), "it is there");
+    lane.take_note(&desired, &Seen::nothing(), Instant::now());
+    assert!(lane.misplaced.is_empty());
+}
