@@ -321,14 +321,15 @@ impl<S: Supervisor> Proxy<S> {
         if self.until_loaded(generation, plan, wanted, SEE).await.is_ok() {
             return Ok(());
         }
-        // It hears nothing of a folder that was made anew.
-        self.supervisor.signal(generation, Signal::Reload).await?;
+        // It hears nothing of a folder that was made anew. One that waits to be started again hears
+        // nothing at all, and what is missing says more than that.
+        let _ = self.supervisor.signal(generation, Signal::Reload).await;
         if self.until_loaded(generation, plan, wanted, LOAD).await.is_ok() {
             return Ok(());
         }
         if let Err(ApiError::Unreachable { .. }) = self.api.loaded(self.api_of(generation)).await {
             // It is there, and answers nobody.
-            self.supervisor.restart(generation).await?;
+            let _ = self.supervisor.restart(generation).await;
         }
         let loaded = self.until_loaded(generation, plan, wanted, START).await;
         loaded.map_err(|why| RoutesError::NotLoaded { unit: unit.name(), why })
@@ -342,6 +343,7 @@ impl<S: Supervisor> Proxy<S> {
     ) -> Result<(), RoutesError> {
         for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
             if *is_up && !self.leaving.has(generation) {
+                let process = self.supervisor.process(generation).await?;
                 self.supervisor.signal(generation, Signal::End).await?;
                 self.leaving.told(generation.clone(), process, Instant::now());
             } else {

@@ -15,6 +15,8 @@ pub(super) struct Foreman {
     children: BTreeMap<Generation, (Unit, Child)>,
     /// How many processes there ever were.
     pub(super) started: usize,
+    /// Whether those that died count as about to be started again.
+    pub(super) is_to_start_them_again: bool,
 }
 
 impl Foreman {
@@ -51,9 +53,14 @@ fn failed(error: impl ToString) -> SupervisorError {
 
 impl Supervisor for Foreman {
     async fn running(&mut self) -> Result<Vec<Running>, SupervisorError> {
-        self.children.retain(|_, (_, child)| matches!(child.try_wait(), Ok(None)));
-        let of = |generation: &Generation| Running { generation: generation.clone(), is_up: true };
-        Ok(self.children.keys().map(of).collect())
+        let of = |(generation, (_, child)): (&Generation, &mut (Unit, Child))| Running {
+            generation: generation.clone(),
+            is_up: matches!(child.try_wait(), Ok(None)),
+        };
+        let mut all: Vec<Running> = self.children.iter_mut().map(of).collect();
+        all.retain(|it| it.is_up || self.is_to_start_them_again);
+        self.children.retain(|of, _| all.iter().any(|it| it.generation == *of));
+        Ok(all)
     }
 
     async fn start(&mut self, unit: &Unit) -> Result<(), SupervisorError> {

@@ -71,6 +71,20 @@ async fn a_proxy_that_died_is_noticed_and_serves_again() {
 }
 
 #[tokio::test]
+async fn of_one_that_is_about_to_be_started_again_it_is_said_where_to_look() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    // Nobody waits for it.
+    tokio::time::pause();
+    let error = stage.error(&routes).await.to_string();
+    assert!(error.contains("`journalctl -u fluke-proxy-"), "{error}");
+}
+
+#[tokio::test]
 async fn an_agent_that_starts_anew_finds_the_proxy_as_it_is() {
     let Some((mut stage, web)) = serving().await else { return };
     let routes = table([("web", http("a.example.com"), &[&web])]);
