@@ -200,10 +200,10 @@ impl<'a> Place<'a> {
             }
             Readiness::Ready => {}
         }
-        let keeps = self.predecessors.iter().filter(|it| keeps_volumes(it, wanted));
+        let keeps = self.predecessors.iter().copied().filter(|it| keeps_volumes(it, wanted));
         let (up, idle): (Vec<_>, Vec<_>) = keeps.partition(|it| it.is_up());
         if !idle.is_empty() {
-            changes.extend(idle.into_iter().filter_map(|it| make_way(it)));
+            changes.extend(idle.into_iter().filter_map(make_way));
             return Some(MAKES_WAY.into());
         }
         let (deployment, replaces) = (wanted.clone(), self.replaces());
