@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
             }
             Readiness::Ready => {}
         }
-        let keeps = self.predecessors.iter().filter(|it| keeps_volumes(it, wanted));
+        let keeps = self.predecessors.iter().copied().filter(|it| keeps_volumes(it, wanted));
         let (up, idle): (Vec<_>, Vec<_>) = keeps.partition(|it| it.is_up());
         if !idle.is_empty() {
             changes.extend(idle.into_iter().filter_map(make_way));
