@@ -162,6 +162,7 @@ impl Session {
                             }
                             beats.said(TokioInstant::now());
                         }
+                        self.services.is_told();
                         if let Some(message) = self.services.network_anew() {
                             break Input::Message(message);
                         }

@@ -7,8 +7,9 @@ use fluke_model::id::ServiceName;
 use super::agent::Order;
 use super::{Swarm, SwarmError, Timing, lock};
 
-/// Longer than a server that has just started knows less than its agents do.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than a server that has just started knows less than its agents do, and than thousands of
+/// hosts that come at once are told of each other.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 impl Swarm {
     /// A container of a service ends on a host, and stays away.

@@ -7,7 +7,7 @@ use crate::scale::crowd::Crowd;
 
 pub(super) const ROW: Row = Row {
     id: "restart-services",
-    what: "server restart → 5,000 agents with two services each registered",
+    what: "server restart → 2,000 agents with two services each registered",
     reach: "≤ 8 s",
     how: "As `restart`, with two containers on every host. One of them ends while the server is \
           away; `agreed`: until no host's names lead there any more. A server that has just started \
@@ -17,7 +17,7 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-const AGENTS: u32 = 5_000;
+const AGENTS: u32 = 2_000;
 const ROUNDS: usize = 2;
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {

@@ -29,9 +29,10 @@ use crate::source::Desired;
 /// Changes that come within so long of each other are told together, unless one cannot wait.
 const TOGETHER: Duration = Duration::from_millis(50);
 /// While many have something to say, what is told to all is told again after so long for each of
-/// them: what that costs does not grow with how many they are. A thousand hosts are told of what is
-/// gone fifty times a second, and of what is new three times.
-const OF_WHAT_IS_GONE: Duration = Duration::from_micros(20);
+/// them: what that costs does not grow with how many they are. To tell one host of something takes
+/// some fifty microseconds here and as much there, so a thousand are told of what is gone ten times a
+/// second, and of what is new three times.
+const OF_WHAT_IS_GONE: Duration = Duration::from_micros(100);
 const OF_WHAT_IS_NEW: Duration = Duration::from_micros(300);
 /// What nothing leads to any more goes on for longer than that.
 const LONGEST: Duration = Duration::from_secs(3);
@@ -187,6 +188,8 @@ struct Told {
     anything: Option<Instant>,
     /// What all are told alike.
     to_all: Option<Instant>,
+    /// How long it took to find out what to publish.
+    took: Duration,
 }
 
 impl Told {
@@ -196,19 +199,29 @@ impl Told {
         match urgency {
             Urgency::None => None,
             Urgency::Soon => Some(self.anything.map_or(now, |told| told + TOGETHER)),
-            Urgency::Own | Urgency::Now => Some(now),
+            // While many have something to say, most of it is gone through together.
+            Urgency::Own | Urgency::Now => {
+                Some(self.anything.map_or(now, |told| now.max(told + self.took * 2)))
+            }
         }
     }
 
-    /// When to tell so many hosts what came of it.
-    fn next_to_all(self, urgency: Urgency, hosts: usize, now: Instant) -> Option<Instant> {
+    /// When to tell so many hosts what came of it. Those who hold the same are told the same, so all
+    /// are told one thing before the next, unless that takes too long.
+    fn next_to_all(
+        self,
+        urgency: Urgency,
+        hosts: usize,
+        are_told: bool,
+        now: Instant,
+    ) -> Option<Instant> {
         let pause = match urgency {
             Urgency::None => return None,
             Urgency::Soon | Urgency::Own => OF_WHAT_IS_NEW,
             Urgency::Now => OF_WHAT_IS_GONE,
         };
         let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
-        let pause = pause.saturating_mul(hosts).min(LONGEST);
+        let pause = if are_told { pause.saturating_mul(hosts).min(LONGEST) } else { LONGEST };
         Some(self.to_all.map_or(now, |told| now.max(told + pause)))
     }
 }
@@ -222,7 +235,8 @@ impl Clerk {
         git.mark_changed();
         loop {
             let due = self.due(self.clock.read().instant);
-            // All of these are safe to cancel: a watch, a queue, a timer.
+            let bulletin = self.bulletin.borrow().clone();
+            // All of these are safe to cancel: a watch, a queue, a notice, a timer.
             tokio::select! {
                 biased;
                 changed = git.changed() => match changed {
@@ -243,6 +257,7 @@ impl Clerk {
                     }
                     None => return,
                 },
+                () = bulletin.until_told_to_all(), if self.untold != Urgency::None => {}
                 () = until(due) => {}
             }
             let now = self.clock.read().instant;
@@ -268,7 +283,9 @@ impl Clerk {
 
     /// When to tell all what came of it.
     fn is_to_tell_all_at(&self, now: Instant) -> Option<Instant> {
-        self.told.next_to_all(self.untold, self.lots.len(), now)
+        let hosts = self.lots.len();
+        let are_told = self.bulletin.borrow().is_told_to_all();
+        self.told.next_to_all(self.untold, hosts, are_told, now)
     }
 
     fn want(&mut self, desired: Option<Arc<Desired>>) {
@@ -335,6 +352,7 @@ impl Clerk {
         for it in news.moves {
             self.events.record(Event { commit: commit.clone(), ..it.event(time) });
         }
+        self.told.took = self.clock.read().instant.saturating_duration_since(now);
     }
 
     /// Tells all what they are told alike, if that is something else than before.
@@ -342,7 +360,7 @@ impl Clerk {
         if std::mem::replace(&mut self.untold, Urgency::None) != Urgency::None {
             self.told.to_all = Some(now);
             let directory = self.book().directory().clone();
-            self.bulletin.send_replace(Arc::new(directory.into()));
+            self.bulletin.send_replace(Arc::new(Bulletin::new(directory, self.lots.len())));
         }
     }
 
@@ -375,29 +393,39 @@ mod tests {
             (None, 10_000, Urgency::Now, 0),
             (ago(1000), 10_000, Urgency::Now, 0),
             (ago(0), 1, Urgency::Now, 0),
-            (ago(0), 1000, Urgency::Now, 20),
-            (ago(50), 10_000, Urgency::Now, 150),
+            (ago(0), 1000, Urgency::Now, 100),
+            (ago(50), 10_000, Urgency::Now, 950),
             (ago(20), 1, Urgency::Soon, 0),
             (ago(100), 1000, Urgency::Soon, 200),
             (ago(100), 10_000, Urgency::Own, 2900),
         ] {
-            let told = Told { anything: None, to_all };
-            let due = told.next_to_all(urgency, hosts, now);
+            let told = Told { to_all, ..Told::default() };
+            let due = told.next_to_all(urgency, hosts, true, now);
             let due = due.map(|due| due.saturating_duration_since(now).as_millis());
             assert_eq!(due, Some(waits), "{hosts} hosts, {urgency:?}, {to_all:?}");
         }
-        assert_eq!(Told::default().next_to_all(Urgency::None, 1, now), None);
+        assert_eq!(Told::default().next_to_all(Urgency::None, 1, true, now), None);
+    }
+
+    #[test]
+    fn all_are_told_one_thing_before_the_next_unless_that_takes_too_long() {
+        let now = Instant::now();
+        let told = Told { to_all: Some(now), ..Told::default() };
+        assert_eq!(told.next_to_all(Urgency::Now, 10, false, now), Some(now + LONGEST));
+        assert_eq!(told.next_to_all(Urgency::Now, 10, false, now + LONGEST), Some(now + LONGEST));
     }
 
     #[test]
     fn what_may_wait_is_gone_through_with_what_comes_next() {
         let now = Instant::now();
-        let told = Told { anything: Some(now), to_all: None };
+        let told = Told { anything: Some(now), ..Told::default() };
         assert_eq!(told.next(Urgency::Soon, now), Some(now + TOGETHER));
         assert_eq!(Told::default().next(Urgency::Soon, now), Some(now));
         for urgency in [Urgency::Own, Urgency::Now] {
             assert_eq!(told.next(urgency, now), Some(now));
         }
         assert_eq!(told.next(Urgency::None, now), None);
+        let busy = Told { took: TOGETHER, ..told };
+        assert_eq!(busy.next(Urgency::Now, now), Some(now + 2 * TOGETHER));
     }
 }

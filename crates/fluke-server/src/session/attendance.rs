@@ -19,7 +19,7 @@ use super::pulse::Felt;
 use crate::clock::until;
 use crate::reconcile::Wanted;
 use crate::services::book::{Own, SETTLING, Word};
-use crate::services::bulletin::Bulletin;
+use crate::services::bulletin::{Bulletin, Spread};
 use crate::services::claims::NONE_LEFT;
 use crate::services::desk::{Desk, Lot};
 use crate::services::view::Came;
@@ -54,6 +54,9 @@ struct Seat {
     lot: watch::Receiver<Lot>,
     bulletin: watch::Receiver<Arc<Bulletin>>,
     told: Told,
+    /// How far that has come which it is told now, or was last.
+    spread: Arc<Spread>,
+    is_counted: bool,
     /// The replicas that it was last held to.
     placed: Option<Placed>,
     pulse: Option<Felt>,
@@ -112,6 +115,8 @@ impl Attendance {
             lot: self.desk.attend(&self.agent, self.session, came).await,
             bulletin: self.desk.bulletin(),
             told: Told { tables: self.held, ..Told::default() },
+            spread: Arc::default(),
+            is_counted: true,
             placed: None,
             pulse: None,
             has_asked: false,
@@ -241,11 +246,24 @@ impl Attendance {
         let subnet = subnet.map(ToAgent::Subnet).map(Letter::from);
         let edits = sections.into_iter().filter_map(|section| told.lacks(section, &bulletin));
         let released = (!released.is_empty()).then_some(ToAgent::Released(released));
-        subnet
+        let letters = subnet
             .into_iter()
             .chain(edits.map(Letter::from))
             .chain(released.map(Letter::from))
-            .collect()
+            .collect();
+        if !Arc::ptr_eq(&seat.spread, bulletin.spread()) {
+            (seat.spread, seat.is_counted) = (bulletin.spread().clone(), false);
+        }
+        letters
+    }
+
+    /// The agent has been told what it lacked.
+    pub(super) fn is_told(&mut self) {
+        if let Some(seat) = &mut self.seat
+            && !std::mem::replace(&mut seat.is_counted, true)
+        {
+            seat.spread.reaches_one_more();
+        }
     }
 
     /// The tables that the agent has by now.

@@ -18,7 +18,7 @@ use super::super::lock;
 /// How many versions are kept that nobody may hold any more: members come through them one by one.
 const RECENT: usize = 24;
 /// How many ways to one version are remembered.
-const WAYS: usize = 24;
+const WAYS: usize = 256;
 
 /// One version of a table.
 #[derive(Debug)]
