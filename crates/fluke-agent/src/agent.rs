@@ -328,11 +328,14 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             previous: None,
             tables: Holdings::default(),
         };
+        let now = Instant::now().into_std();
+        let mut offline = Offline::new(store.poll_interval(), now);
+        offline.leave_alone(store.interrupted(), now);
         let mut agent = Self {
             world,
             steps,
             parallel_checks: config.parallel_checks.max(1),
-            offline: Offline::new(store.poll_interval(), Instant::now().into_std()),
+            offline,
             store,
             status,
             services: config.services,

@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluke_model::id::InstanceId;
-use fluke_model::message::{Record, RecordId};
+use fluke_model::id::{InstanceId, TaskName};
+use fluke_model::message::{Fact, Record, RecordId, Subject};
 use fluke_model::time::Timestamp;
+use fluke_model::verdict::Outcome;
 use nix::fcntl::Flock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -261,6 +262,16 @@ impl Store {
         }
         self.tidy();
         id
+    }
+
+    /// The tasks in the middle of which the agent ended, as far as the server has not been told.
+    pub fn interrupted(&self) -> impl Iterator<Item = &TaskName> {
+        self.journal.unacknowledged().filter_map(|record| match (&record.subject, &record.fact) {
+            (Subject::Step { task, .. }, Fact::Ended { outcome: Outcome::Interrupted, .. }) => {
+                Some(task)
+            }
+            _ => None,
+        })
     }
 
     /// What the server has not acknowledged, oldest first.

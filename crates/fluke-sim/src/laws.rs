@@ -81,6 +81,7 @@ struct Court<'a> {
 #[derive(Debug, Default, Clone)]
 struct Told {
     trigger: String,
+    commit: Option<String>,
     outcome: Option<Outcome>,
 }
 
@@ -307,9 +308,14 @@ impl Court<'_> {
         let mut ended: BTreeMap<(HostId, &str), (Duration, u64)> = BTreeMap::new();
         let mut begun: BTreeMap<(HostId, &str), Duration> = BTreeMap::new();
         let mut interrupted: BTreeMap<(HostId, &str), u32> = BTreeMap::new();
-        let mut news = Duration::ZERO;
+        let mut began_agents: BTreeMap<HostId, Duration> = BTreeMap::new();
+        let (mut news, mut in_force) = (Duration::ZERO, None);
         for entry in &self.record.entries {
+            if let What::InForce(_, commit) = &entry.what {
+                in_force = Some(commit);
+            }
             match &entry.what {
+                What::AgentBegan(host) => drop(began_agents.insert(*host, entry.at)),
                 What::InForce(..) | What::Asked | What::ServerBegan(_) => {
                     news = entry.at;
                     interrupted.clear();
@@ -323,9 +329,12 @@ impl Court<'_> {
                 }
                 What::ApplyEnded { host, key, drift, how: _ } => {
                     ended.insert((*host, key), (entry.at, *drift));
-                    let outcome = told.get(&(*host, *drift)).and_then(|told| told.outcome);
+                    let told = told.get(&(*host, *drift)).cloned().unwrap_or_default();
                     let streak = interrupted.entry((*host, key)).or_default();
-                    let again = outcome == Some(Outcome::Interrupted);
+                    // One of an older commit says nothing of what came with the newer one, and one
+                    // on the agent's own account nothing of the server's.
+                    let counts = told.commit.as_ref() == in_force && told.trigger != "offline";
+                    let again = told.outcome == Some(Outcome::Interrupted) && counts;
                     *streak = if again { *streak + 1 } else { 0 };
                 }
                 What::ApplyBegan { host, key, drift, .. } => {
@@ -336,9 +345,14 @@ impl Court<'_> {
                     let failed = told.get(&(*host, before)).cloned().unwrap_or_default();
                     let next = told.get(&(*host, *drift)).cloned().unwrap_or_default();
                     let rested = entry.at >= at + pause_after(1) || news >= began;
-                    let excused = interrupted.get(&(*host, key.as_str())) == Some(&1)
+                    let streak = interrupted.get(&(*host, key.as_str())).copied();
+                    let excused = failed.outcome == Some(Outcome::Interrupted)
+                        && streak.is_none_or(|streak| streak <= 1)
                         // What failed on the agent's own account, the server begins with anew.
                         || failed.trigger == "offline"
+                        // What failed for the server in another life of the agent, it has no
+                        // account of when it is alone.
+                        || next.trigger == "offline" && began_agents.get(host) > Some(&at)
                         // Somebody asked, or a new snapshot tries at once.
                         || matches!(next.trigger.as_str(), "manual" | "commit");
                     if failed.failed() && !rested && !excused {
@@ -425,7 +439,8 @@ impl Court<'_> {
             match (event.kind, drift) {
                 (EventKind::ApplyStarted, Some(drift)) => {
                     let trigger = event.trigger.clone().unwrap_or_default();
-                    told.insert((host, drift), Told { trigger, outcome: None });
+                    let commit = event.commit.as_ref().map(ToString::to_string);
+                    told.insert((host, drift), Told { trigger, commit, outcome: None });
                     open.insert(host, drift);
                 }
                 _ => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use fluke_agent::{AgentConfig, AgentStatus, Allow, Ending, run_in};
-use fluke_model::api::{AgentDetail, ReconcileScope};
+use fluke_model::api::{AgentDetail, AgentTask, ReconcileScope};
 use fluke_model::id::AgentName;
 use fluke_model::label::Labels;
 use fluke_model::message::NodeType;
@@ -295,7 +295,10 @@ impl Director {
         let server = self.server.as_ref()?;
         let details = (0..self.hosts.len()).filter_map(|host| server.registry.agent(&name(host)));
         let retries = details.flat_map(|detail| detail.task_details);
-        let latest = retries.filter_map(|task| task.retry_at).max()?;
+        // One that is applied has had its pause.
+        let is_applied = |task: &AgentTask| task.status == Status::Applying;
+        let due = |task: AgentTask| task.retry_at.or(is_applied(&task).then(|| server.wall()));
+        let latest = retries.filter_map(due).max()?;
         Some(latest.since(server.wall()))
     }
 

@@ -43,6 +43,16 @@ impl Offline {
         Self { interval, next_look, alone: false, accounts: BTreeMap::new() }
     }
 
+    /// In the middle of these tasks the agent ended, of their own doing for all it knows: they are left
+    /// alone for a while, the longer the more often it did.
+    pub fn leave_alone<'a>(&mut self, tasks: impl Iterator<Item = &'a TaskName>, now: Instant) {
+        tasks.for_each(|task| self.account(task).failed(now));
+    }
+
+    fn account(&mut self, task: &TaskName) -> &mut Account {
+        self.accounts.entry(task.clone()).or_default()
+    }
+
     /// The server is there: it decides.
     pub fn connected(&mut self, interval: Duration, now: Instant) {
         self.interval = interval;
@@ -120,8 +130,7 @@ impl Offline {
             if found.iter().all(|finding| *finding == Finding::Unknown) {
                 continue;
             }
-            let account = self.accounts.entry(task.name.clone()).or_default();
-            let paused = account.found(&found, now);
+            let paused = self.account(&task.name).found(&found, now);
             let found = found.into_iter().zip(task.steps.iter().map(|step| step.on_failure));
             if let Decision::Apply(positions) = policy::decide(task.policy, false, paused, found) {
                 due.extend(positions.into_iter().map(|position| steps[position]));
@@ -140,13 +149,8 @@ impl Offline {
             }
         }
         for (task, failed) in by_task {
-            let account = self.accounts.entry(task.clone()).or_default();
-            if !failed {
-                account.is_well(now);
-                continue;
-            }
-            account.failures = account.failures.saturating_add(1);
-            account.retry = Some(now + policy::pause_after(account.failures));
+            let account = self.account(task);
+            if failed { account.failed(now) } else { account.is_well(now) }
         }
     }
 }
@@ -155,6 +159,11 @@ impl Account {
     fn is_well(&mut self, now: Instant) {
         self.relapses.found_well(now);
         (self.failures, self.retry) = (0, None);
+    }
+
+    fn failed(&mut self, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry = Some(now + policy::pause_after(self.failures));
     }
 
     /// Takes what was found; tells whether the task is to be left alone.

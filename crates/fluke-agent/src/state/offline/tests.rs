@@ -80,6 +80,20 @@ fn what_just_failed_for_the_server_is_left_alone_however_often_the_connection_go
 }
 
 #[test]
+fn what_the_agent_may_have_ended_of_is_left_alone() {
+    let start = Instant::now();
+    let second = Duration::from_secs(1);
+    let mut offline = Offline::new(MINUTE, start);
+    let held = held();
+    let tasks = held.snapshot.tasks().iter().map(|task| &task.name);
+    offline.leave_alone(tasks, start);
+    offline.connected(MINUTE, start + second);
+    offline.lost(start + 9 * second);
+    assert_eq!(offline.repairs(&held.snapshot, &all_drifted(), start + 9 * second), []);
+    assert_ne!(offline.repairs(&held.snapshot, &all_drifted(), start + 10 * second), []);
+}
+
+#[test]
 fn what_fails_is_left_alone_for_longer_and_longer() {
     let start = Instant::now();
     let mut offline = Offline::new(MINUTE, start);
