@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::plan::Setback;
 use fluke_model::gather::Gather;
+
+use super::plan::Setback;
 
 /// After the first failure.
 const FIRST: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fluke_model::gather::Gather;
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Notify, watch};
 use zbus::{Message, MessageStream};
@@ -16,7 +17,6 @@ use super::bus::{Bus, CallError, Link, PROPERTIES, SYSTEMD, Seen, UNIT};
 use super::facts::waits_for_restart;
 use super::name::{UnitName, object_path};
 use crate::executor::LookAgain;
-use fluke_model::gather::Gather;
 
 /// Beyond so many units a rule for all of them is cheaper; a bus takes 512 rules of one client.
 const MOST_RULES: usize = 300;

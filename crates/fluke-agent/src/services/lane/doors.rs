@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::services::plan::{Container, Deployment, State, TIME_TO_LISTEN};
 use fluke_model::gather::Gather;
+
+use crate::services::plan::{Container, Deployment, State, TIME_TO_LISTEN};
 
 /// After the first try.
 const SOONEST: Duration = Duration::from_millis(10);

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::services::bridge::Interfaces;
 use fluke_model::gather::Gather;
+
+use crate::services::bridge::Interfaces;
 
 /// The port of each, by the container's first process; none where it leads to nothing. Those of which
 /// it cannot be told are not in it.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use fluke_model::gather::Gather;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -18,7 +19,6 @@ use super::compile::RESOLVER;
 use super::config::{Dynamic, Pair};
 use super::loaded::quoted;
 use crate::host::files;
-use fluke_model::gather::Gather;
 
 /// It takes seconds to get one.
 const PATIENCE: Duration = Duration::from_secs(120);
