@@ -53,9 +53,15 @@ impl Heap {
         let mut names =
             place.fs.iter().filter_map(|at| self.ftbl.get(*at)).filter_map(|it| name(it));
         let first = names.clone().next();
-        let own = names.find(|name| !PASSING_ON.iter().any(|start| name.starts_with(start)));
+        let passes_on = |name: &str| PASSING_ON.iter().any(|start| name.starts_with(start));
+        let own = names.find(|name| !passes_on(name) && has_a_path(name));
         own.or(first).unwrap_or("unknown").to_string()
     }
+}
+
+/// Whether a name says whose it is; that of a function which is part of another does not.
+fn has_a_path(name: &str) -> bool {
+    name.starts_with('<') || name.split('<').next().is_some_and(|start| start.contains("::"))
 }
 
 fn name(entry: &str) -> Option<&str> {
@@ -71,10 +77,11 @@ mod tests {
     #[test]
     fn memory_belongs_to_whoever_asked_for_it_and_not_to_who_passed_it_on() {
         let text = r#"{ "pps": [
-            { "gb": 100, "fs": [1, 2, 3] }, { "gb": 50, "fs": [1] }, { "fs": [3] }
+            { "gb": 100, "fs": [1, 4, 2, 3] }, { "gb": 50, "fs": [1] }, { "fs": [3] }
         ], "ftbl": ["[root]", "0x1: malloc (vg_replace_malloc.c:442)",
             "0x2: alloc::vec::Vec<T>::push::h0123456789abcdef (mod.rs:1)",
-            "0x3: fluke_server::registry::Registry::join (registry.rs:12)"] }"#;
+            "0x3: fluke_server::registry::Registry::join (registry.rs:12)",
+            "0x4: grow_one<alloc::alloc::Global> (raw_vec.rs:1)"] }"#;
         let heap: Heap = serde_json::from_str(text).expect("a heap");
         let (total, functions) = heap.at_its_largest();
         assert_eq!(total, 150.0);
