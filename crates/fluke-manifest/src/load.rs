@@ -26,7 +26,7 @@ use file::{File, Known};
 /// The pattern of manifests where none is given.
 pub const DEFAULT_GLOB: &str = "**/*.fluke.hcl";
 
-/// More diagnostics than this are counted, not listed.
+/// More diagnostics than this are counted, not listed; and so are more problems of one file.
 const MOST_DIAGNOSTICS: usize = 200;
 
 /// A pattern that is none.
@@ -93,12 +93,12 @@ impl Loader {
         let updated = self.tasks.take().and_then(|tasks| update(tasks, &gone, &files));
         let tasks = updated.unwrap_or_else(|| collect(&mut files));
         let services = services::collect(&mut files, self.takes_services);
-        diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
+        let more = diagnose(&files, tree, &mut diagnostics);
         let count = files.len();
         self.known = files.into_iter().filter_map(KnownFile::of).collect();
         self.locals = locals;
         diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
-        limit(&mut diagnostics);
+        limit(&mut diagnostics, more);
         let model = (!Diagnostic::any_error(&diagnostics)).then_some(Model { tasks, services });
         self.tasks = model.as_ref().map(|model| model.tasks.clone());
         Loaded { model, diagnostics, files: count }
@@ -121,7 +121,8 @@ impl Loader {
             if !problems.is_empty() {
                 return Source::new("expression", expression.as_bytes()).errors(problems);
             }
-            diagnostics.extend(files.iter().flat_map(|file| diagnose(file, tree)));
+            let more = diagnose(&files, tree, &mut diagnostics);
+            limit(&mut diagnostics, more);
             diagnostics
         })
     }
@@ -278,12 +279,22 @@ fn collect(files: &mut [File<'_>]) -> Tasks {
     tasks
 }
 
-fn diagnose(file: &File<'_>, tree: &dyn Tree) -> Vec<Diagnostic> {
-    let problems: Vec<_> = file.problems.iter().chain(&file.task_problems).cloned().collect();
-    match problems.is_empty() {
-        true => Vec::new(),
-        false => Source::new(&file.entry.path, &file.text_from(tree)).errors(problems),
+/// Shows the first problems of all files, and says how many more there are: each that is shown
+/// comes with lines of its file.
+fn diagnose(files: &[File<'_>], tree: &dyn Tree, diagnostics: &mut Vec<Diagnostic>) -> usize {
+    let (mut room, mut more) = (MOST_DIAGNOSTICS, 0);
+    for file in files {
+        let mut problems: Vec<_> = file.problems.iter().chain(&file.task_problems).collect();
+        problems.sort_by_key(|problem| problem.span.start);
+        more += file.untold + problems.len().saturating_sub(room);
+        problems.truncate(room);
+        room -= problems.len();
+        if !problems.is_empty() {
+            let shown = problems.into_iter().cloned().collect();
+            diagnostics.extend(Source::new(&file.entry.path, &file.text_from(tree)).errors(shown));
+        }
     }
+    more
 }
 
 /// A problem with a file as a whole.
@@ -294,13 +305,13 @@ fn unplaced(path: &str, message: String) -> Diagnostic {
     diagnostic
 }
 
-fn limit(diagnostics: &mut Vec<Diagnostic>) {
-    let more = diagnostics.len().saturating_sub(MOST_DIAGNOSTICS);
-    if more > 0 {
-        diagnostics.truncate(MOST_DIAGNOSTICS);
-        let file = diagnostics[MOST_DIAGNOSTICS - 1].file.clone();
-        diagnostics
-            .push(unplaced(&file, format!("{more} more problems are not shown; mend these first")));
+/// Keeps the first, and tells of the others: those that were counted already among them.
+fn limit(diagnostics: &mut Vec<Diagnostic>, counted: usize) {
+    let more = counted + diagnostics.len().saturating_sub(MOST_DIAGNOSTICS);
+    diagnostics.truncate(MOST_DIAGNOSTICS);
+    if let Some(last) = diagnostics.last().filter(|_| more > 0) {
+        let message = format!("{more} more problems are not shown; mend these first");
+        diagnostics.push(unplaced(&last.file.clone(), message));
     }
 }
 

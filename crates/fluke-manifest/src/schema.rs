@@ -13,12 +13,12 @@ pub use task::{ReadTask, read_task};
 
 use fluke_model::task::ExecutorSpec;
 
-use crate::hcl::decode::Fields;
+use crate::hcl::decode::{Fields, Reported};
 
 /// One kind of executor block.
 struct Executor {
     kind: &'static str,
-    read: fn(&mut Fields<'_, '_>) -> Option<ExecutorSpec>,
+    read: fn(&mut Fields<'_, '_>) -> Result<ExecutorSpec, Reported>,
 }
 
 /// Every executor there is; adding one is a module and a line here.

@@ -1,11 +1,16 @@
 //! How much of everything a service may have. A manifest is held to these when its commit is read, and
 //! the wire when a message comes in: what is accepted in Git arrives on a host.
 
+use std::fmt::Display;
+
 use crate::service::ContainerSpec;
 
 /// The most replicas that one service may have, that all services may have together (one that every
 /// matching host has counts as one), and so the most that one host can be given.
 pub const MAX_REPLICAS: u32 = 10_000;
+/// The most deployments that a host speaks of: all replicas that it can be given, and as many that
+/// they take over from.
+pub const MAX_DEPLOYMENTS: usize = 2 * MAX_REPLICAS as usize;
 /// The most words of a command.
 pub const MAX_WORDS: usize = 1000;
 /// The most variables.
@@ -67,27 +72,41 @@ pub fn many(what: impl Into<String>, count: usize, most: usize) -> Result<(), Ex
 }
 
 /// Accepts a text of this length.
-pub fn long(what: impl Into<String>, text: &str, most: usize) -> Result<(), Excess> {
+pub fn long(what: impl Display, text: &str, most: usize) -> Result<(), Excess> {
     match text.len() <= most {
         true => Ok(()),
-        false => Err(Excess::Long { what: what.into(), bytes: text.len(), most }),
+        false => Err(Excess::Long { what: what.to_string(), bytes: text.len(), most }),
     }
 }
 
 /// Accepts a command.
 pub fn words(words: &[String]) -> Result<(), Excess> {
     many("command", words.len(), MAX_WORDS)?;
-    let each = |(n, word): (usize, &String)| long(format!("its word {}", n + 1), word, MAX_TEXT);
-    words.iter().enumerate().try_for_each(each)
+    words.iter().enumerate().try_for_each(|(n, it)| word(n, it))
+}
+
+/// Accepts one word of a command, counted from 0.
+pub fn word(n: usize, word: &str) -> Result<(), Excess> {
+    long(format_args!("its word {}", n + 1), word, MAX_TEXT)
 }
 
 /// Accepts variables.
 pub fn env<'a>(env: impl ExactSizeIterator<Item = (&'a String, &'a String)>) -> Result<(), Excess> {
     many("env", env.len(), MAX_ENV)?;
     env.into_iter().try_for_each(|(name, value)| {
-        long("a variable's name", name, MAX_TEXT)?;
-        long(format!("the value of `{name}`"), value, MAX_TEXT)
+        variable(name)?;
+        value_of(name, value)
     })
+}
+
+/// Accepts a variable's name.
+pub fn variable(name: &str) -> Result<(), Excess> {
+    long("a variable's name", name, MAX_TEXT)
+}
+
+/// Accepts a variable's value.
+pub fn value_of(name: &str, value: &str) -> Result<(), Excess> {
+    long(format_args!("the value of `{name}`"), value, MAX_TEXT)
 }
 
 /// Accepts all that a container is made from.

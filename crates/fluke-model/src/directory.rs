@@ -333,6 +333,12 @@ impl Subnet {
         (1..Self::COUNT).contains(&number).then_some(Self(number))
     }
 
+    /// The one that an address is in, if it is one of containers.
+    pub fn of(address: Ipv4Addr) -> Option<Self> {
+        let [10, second, low, _] = address.octets() else { return None };
+        Self::new(u16::from_be_bytes([second.checked_sub(200)?, low]))
+    }
+
     /// Its number.
     pub fn number(self) -> u16 {
         self.0

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod bounds;
+pub mod deployments;
 pub mod diagnostic;
 pub mod directory;
 pub mod event;

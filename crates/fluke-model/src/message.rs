@@ -14,6 +14,7 @@
 //!
 //! The server has at most one instruction under way with an agent. Heartbeats go both ways.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,6 +261,8 @@ pub struct SectionReport {
     pub hash: Hash256,
     /// Why it is not what it should be.
     pub problem: Option<String>,
+    /// The routes that are not in effect though the table is: it says why among its problems.
+    pub left_out: BTreeSet<RouteKey>,
 }
 
 /// What others need to reach a host.

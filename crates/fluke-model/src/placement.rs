@@ -2,13 +2,15 @@
 //!
 //! What runs stays where it is. What has to go somewhere goes to the host that has the fewest
 //! replicas of the service; among equals rendezvous hashing decides, so that every server decides
-//! the same. A replica that has volumes never leaves them: it belongs to the host that has them, also
-//! while that is away, and also when the selector does not match it any more and it has to wait.
+//! the same. Twice the replicas on twice the hosts take little more than twice the time. A replica
+//! that has volumes never leaves them: it belongs to the host that has them, also while that is
+//! away, and also when the selector does not match it any more and it has to wait.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use crate::gather::Gather;
 use crate::id::{AgentName, Hash256, ServiceName};
 
 /// What is to be placed.
@@ -49,7 +51,7 @@ pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     placing.keep_what_has_a_place(|_| true);
     placing.find_room_for_the_rest();
     placing.even_out();
-    placing.placement
+    placing.placement()
 }
 
 /// Leaves every replica where it is, and places none that is nowhere: for as long as it is not known
@@ -58,7 +60,7 @@ pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
 pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
     placing.keep_what_has_a_place(|right| right.holds);
-    placing.placement
+    placing.placement()
 }
 
 /// How good a host's right to a replica is: what comes first here decides first.
@@ -74,45 +76,52 @@ struct Right {
     weight: Hash256,
 }
 
+/// Where something can be put, by how well it is there: with few others, and then by weight.
+type Room = BinaryHeap<(Reverse<usize>, Hash256, usize)>;
+
+/// Hosts go by their position among the candidates.
 struct Placing<'a> {
     wanted: Wanted<'a>,
     hosts: &'a [Candidate],
-    placement: Placement,
-    loads: BTreeMap<&'a AgentName, u32>,
+    /// How much each is preferred for what has no place.
+    weights: Vec<Hash256>,
+    places: BTreeMap<u32, usize>,
 }
 
 impl<'a> Placing<'a> {
     fn new(wanted: Wanted<'a>, hosts: &'a [Candidate]) -> Self {
-        Self { wanted, hosts, placement: Placement::new(), loads: BTreeMap::new() }
+        let weights = hosts.iter().map(|host| weight(wanted.service, &host.host)).collect();
+        Self { wanted, hosts, weights, places: BTreeMap::new() }
     }
 
     /// Of several that have a right to a replica, the one that has the best; if that is good enough.
     fn keep_what_has_a_place(&mut self, is_enough: fn(&Right) -> bool) {
-        let mut best: BTreeMap<u32, (Right, &'a Candidate)> = BTreeMap::new();
-        for host in self.hosts {
+        let mut best: BTreeMap<u32, (Right, usize)> = BTreeMap::new();
+        for (at, host) in self.hosts.iter().enumerate() {
             let has = host.volumes.range(..self.wanted.replicas).map(|(number, _)| number);
             for number in host.holds.range(..self.wanted.replicas).chain(has) {
-                let Some(right) = self.right(host, *number) else { continue };
+                let Some(right) = self.right(at, *number) else { continue };
                 match best.get(number) {
                     Some((known, _)) if *known >= right => {}
-                    _ => drop(best.insert(*number, (right, host))),
+                    _ => drop(best.insert(*number, (right, at))),
                 }
             }
         }
         best.retain(|_, (right, _)| is_enough(right));
-        best.into_iter().for_each(|(number, (_, host))| self.put(number, host));
+        self.places.extend(best.into_iter().map(|(number, (_, at))| (number, at)));
     }
 
     /// What right a host has to a replica. Whoever has a volume has one for good; what a host merely
     /// holds is its own for as long as it matches and is not away for too long.
-    fn right(&self, host: &Candidate, number: u32) -> Option<Right> {
+    fn right(&self, at: usize, number: u32) -> Option<Right> {
+        let host = &self.hosts[at];
         let right = Right {
             has_volumes: host.volumes.get(&number).is_some_and(|count| *count > 0),
             holds: host.holds.contains(&number),
             volumes: host.volumes.get(&number).copied().unwrap_or_default(),
             matches: host.matches,
             is_here: host.away.is_none(),
-            weight: weight(self.wanted.service, number, &host.host),
+            weight: self.weights[at],
         };
         let patience = self.wanted.reschedule_after;
         let may_keep = host.matches && host.away.is_none_or(|away| away < patience);
@@ -120,12 +129,13 @@ impl<'a> Placing<'a> {
     }
 
     fn find_room_for_the_rest(&mut self) {
+        let mut room = self.room(&self.held());
         for number in 0..self.wanted.replicas {
-            if self.placement.contains_key(&number) {
+            if self.places.contains_key(&number) {
                 continue;
             }
-            match self.emptiest(number) {
-                Some(host) => self.put(number, host),
+            match room.peek_mut() {
+                Some(emptiest) => drop(self.places.insert(number, taken(emptiest))),
                 None => return,
             }
         }
@@ -137,56 +147,54 @@ impl<'a> Placing<'a> {
         if self.wanted.is_stateful {
             return;
         }
-        while let Some((number, to)) = self.next_move() {
-            let from = self.placement.get(&number).cloned();
-            if let Some(load) = from.and_then(|from| self.loads.get_mut(&from)) {
-                *load -= 1;
-            }
-            self.put(number, to);
+        let mut held = self.held();
+        let mut room = self.room(&held);
+        let full = |at: usize, held: &[Vec<u32>]| Some((held[at].len(), *held[at].last()?, at));
+        let mut fullest: BinaryHeap<_> = self.here().filter_map(|at| full(at, &held)).collect();
+        // Whoever gives stays among the fullest and whoever takes among the emptiest, so neither has
+        // to be looked up on the other side.
+        while let (Some((most, number, from)), Some(emptiest)) = (fullest.pop(), room.peek_mut())
+            && emptiest.0.0 + 2 <= most
+        {
+            self.places.insert(number, taken(emptiest));
+            // The newest one is the one that is missed least.
+            held[from].pop();
+            fullest.extend(full(from, &held));
         }
-    }
-
-    fn next_move(&self) -> Option<(u32, &'a Candidate)> {
-        let fullest = self.here().map(|host| self.load(host)).max()?;
-        // Mostly that is all there is to ask, and it is asked often.
-        if self.least()? + 2 > fullest {
-            return None;
-        }
-        let is_full = |host: &&Candidate| self.load(host) == fullest;
-        let full: BTreeSet<&AgentName> = self.here().filter(is_full).map(|it| &it.host).gather();
-        // The newest one is the one that is missed least.
-        let (number, _) = self.placement.iter().rev().find(|(_, host)| full.contains(host))?;
-        Some((*number, self.emptiest(*number)?))
     }
 
     /// Those that something new can be put on.
-    fn here(&self) -> impl Iterator<Item = &'a Candidate> {
-        self.hosts.iter().filter(|host| host.matches && host.away.is_none())
+    fn here(&self) -> impl Iterator<Item = usize> {
+        let is_here = |host: &Candidate| host.matches && host.away.is_none();
+        (0..self.hosts.len()).filter(move |at| is_here(&self.hosts[*at]))
     }
 
-    fn emptiest(&self, number: u32) -> Option<&'a Candidate> {
-        let least = self.least()?;
-        let emptiest = self.here().filter(|host| self.load(host) == least);
-        emptiest.max_by_key(|host| weight(self.wanted.service, number, &host.host))
+    fn room(&self, held: &[Vec<u32>]) -> Room {
+        self.here().map(|at| (Reverse(held[at].len()), self.weights[at], at)).collect()
     }
 
-    fn least(&self) -> Option<u32> {
-        self.here().map(|host| self.load(host)).min()
+    /// The replicas of each host, oldest first.
+    fn held(&self) -> Vec<Vec<u32>> {
+        let mut held = vec![Vec::new(); self.hosts.len()];
+        self.places.iter().for_each(|(number, at)| held[*at].push(*number));
+        held
     }
 
-    fn load(&self, host: &Candidate) -> u32 {
-        self.loads.get(&host.host).copied().unwrap_or_default()
-    }
-
-    fn put(&mut self, number: u32, host: &'a Candidate) {
-        self.placement.insert(number, host.host.clone());
-        *self.loads.entry(&host.host).or_default() += 1;
+    fn placement(self) -> Placement {
+        let named = |(number, at): (u32, usize)| (number, self.hosts[at].host.clone());
+        self.places.into_iter().map(named).collect()
     }
 }
 
-/// How much a host is preferred for a replica: chance that everybody throws alike.
-fn weight(service: &ServiceName, number: u32, host: &AgentName) -> Hash256 {
-    Hash256::of(format!("{service}\0{number}\0{host}").as_bytes())
+/// Takes room for one; says on which host.
+fn taken(mut room: PeekMut<'_, (Reverse<usize>, Hash256, usize)>) -> usize {
+    room.0.0 += 1;
+    room.2
+}
+
+/// How much a host is preferred for a service: chance that everybody throws alike.
+fn weight(service: &ServiceName, host: &AgentName) -> Hash256 {
+    Hash256::of(format!("{service}\0{host}").as_bytes())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -35,7 +36,7 @@ pub struct Service {
     pub reschedule_after: Duration,
     /// What runs.
     pub container: ContainerSpec,
-    /// How it is reached; names and numbers are unique.
+    /// How it is reached, each by a name of its own; several may lead to one place in the container.
     pub ports: Vec<Port>,
     /// Where it is defined.
     pub defined: Location,
@@ -239,7 +240,8 @@ pub struct SnapshotService {
     pub policy: Policy,
     /// What runs. Who is led to it is for the directory: nothing that a host runs depends on it.
     /// None where this version does not understand all of it: then nothing of it is touched.
-    pub container: Option<ContainerSpec>,
+    /// Hosts that have replicas of one service share it.
+    pub container: Option<Arc<ContainerSpec>>,
     /// Which of its replicas are this host's; sorted, never empty.
     pub replicas: Vec<Replica>,
     /// Where each accepts connections, once it is ready; sorted.
@@ -253,7 +255,7 @@ impl SnapshotService {
         Self {
             name: service.name.clone(),
             policy: service.policy.unwrap_or(default_policy),
-            container: Some(service.container.clone()),
+            container: Some(Arc::new(service.container.clone())),
             replicas,
             listens: service.listens(),
         }
@@ -261,18 +263,38 @@ impl SnapshotService {
 
     /// Names the content; equal content has equal hashes everywhere.
     pub fn hash(&self) -> Hash256 {
-        // Maps in the model are ordered, so its JSON is canonical.
-        Hash256::of(&serde_json::to_vec(self).expect("a service is plain data"))
+        ServiceHashes::of(self).each(&self.replicas)
     }
 
     /// The deployments that `host` should have of it.
     pub fn deployments(&self, host: &AgentName) -> impl Iterator<Item = (Replica, DeploymentId)> {
-        let each = move |container| {
-            self.replicas.iter().map(move |replica| {
-                (*replica, DeploymentId::of(&self.name, container, *replica, host))
-            })
+        let ids = |container: &Arc<_>| DeploymentIds::of(&self.name, container);
+        let each = move |ids: DeploymentIds| {
+            self.replicas.iter().map(move |replica| (*replica, ids.each(*replica, host)))
         };
-        self.container.as_ref().into_iter().flat_map(each)
+        self.container.as_ref().map(ids).into_iter().flat_map(each)
+    }
+}
+
+/// The hashes of one service for all hosts: what only their replicas tell apart is hashed once.
+#[derive(Debug, Clone)]
+pub struct ServiceHashes {
+    shared: Digest,
+}
+
+impl ServiceHashes {
+    /// Of `service`, whatever its replicas are.
+    pub fn of(service: &SnapshotService) -> Self {
+        let SnapshotService { name, policy, container, replicas: _, listens } = service;
+        // Maps in the model are ordered, so its JSON is canonical.
+        let shared = serde_json::to_vec(&(name, policy, container, listens));
+        Self { shared: Digest::default().with(&shared.expect("a service is plain data")) }
+    }
+
+    /// Of a host that has these replicas.
+    pub fn each(&self, replicas: &[Replica]) -> Hash256 {
+        let replicas = serde_json::to_vec(replicas).expect("replicas are plain data");
+        self.shared.clone().with(&replicas).hash()
     }
 }
 

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use fluke_model::bounds::Excess;
 use fluke_model::id::{AgentName, SessionId};
-use fluke_model::message::Hello;
+use fluke_model::message::{Hello, ServicesReport};
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use listing::page;
@@ -279,6 +280,11 @@ impl Seat {
         }
         (inner.holder, inner.said) = (None, None);
         inner.machine = inner.machine.anew(now);
+    }
+
+    /// Accepts what the agent says of its deployments, unless there would be too many of them.
+    pub fn accepts(&self, report: &ServicesReport) -> Result<(), Excess> {
+        self.lock().machine.accepts(report)
     }
 
     /// Steps the machine on behalf of `session`; none if the seat has passed to another one. What

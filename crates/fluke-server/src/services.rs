@@ -19,3 +19,4 @@ pub mod listing;
 pub mod moves;
 pub mod sheet;
 pub mod view;
+pub mod way;

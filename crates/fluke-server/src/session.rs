@@ -69,6 +69,8 @@ enum End {
     Lost(String),
     /// The server stops.
     Stopping,
+    /// The agent said more than is listened to.
+    Refused(String),
     /// Something in the server panicked.
     Failed,
     /// The agent has a newer session.
@@ -86,7 +88,7 @@ impl Session {
         });
         self.services.end().await;
         let why = match &end {
-            End::Lost(why) => why.clone(),
+            End::Lost(why) | End::Refused(why) => why.clone(),
             End::Stopping => "the server is stopping".to_string(),
             End::Failed => "the server failed on this agent; see its log".to_string(),
             End::Replaced => return,
@@ -94,7 +96,7 @@ impl Session {
         match end {
             End::Stopping => link.close(Refusal::Unavailable(why.clone())),
             // Not "come back at once": it may well happen again.
-            End::Failed => link.close(Refusal::Invalid(why.clone())),
+            End::Failed | End::Refused(_) => link.close(Refusal::Invalid(why.clone())),
             End::Lost(_) | End::Replaced => {}
         }
         let now = self.clock.read();
@@ -177,6 +179,11 @@ impl Session {
                             silent_at = now + patience;
                             if message == ToServer::Heartbeat {
                                 beats.heard(now);
+                            }
+                            if let ToServer::Services(report) = &message
+                                && let Err(excess) = self.seat.accepts(report)
+                            {
+                                return End::Refused(excess.to_string());
                             }
                             farewell = said_by(&message).or(farewell);
                             self.services.hear(&message, link).await;

@@ -297,11 +297,10 @@ impl Source {
             let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
             let mut loaded = loader.load(files.tree());
             loaded.diagnostics.extend(files.warnings());
-            let had = before.as_ref().map_or(0, |before| before.model.tasks.len());
-            let has_none = loaded.model.as_ref().is_some_and(|model| model.tasks.is_empty());
-            if had > 0 && has_none {
-                loaded.diagnostics.push(about_file("", Severity::Warning, nothing_left(had)));
-            }
+            let lost = before.as_ref().zip(loaded.model.as_ref());
+            let lost = lost.and_then(|(before, model)| nothing_left(&before.model, model));
+            let warn = |message| about_file("", Severity::Warning, message);
+            loaded.diagnostics.extend(lost.map(warn));
             if files.is_damaged() {
                 return None;
             }
@@ -469,11 +468,19 @@ pub fn left_out(skipped: &[String]) -> Vec<Diagnostic> {
 }
 
 /// Taken as it is said, since a commit says it; but seldom meant.
-fn nothing_left(had: usize) -> String {
-    format!(
-        "no task is left of {had}: nothing on any host is kept, and nothing is undone; if that is \
-         not meant, look at `manifest_glob` and at what the commit deletes"
-    )
+fn nothing_left(before: &Model, after: &Model) -> Option<String> {
+    let lost = |had: usize, has: usize| (had > 0 && has == 0).then_some(had);
+    let tasks = lost(before.tasks.len(), after.tasks.len()).map(|had| {
+        format!("no task is left of {had}: what they kept is kept no more, and nothing is undone")
+    });
+    let services = lost(before.services.len(), after.services.len()).map(|had| {
+        format!(
+            "no service is left of {had}: their containers are stopped and removed, volumes stay"
+        )
+    });
+    let lost: Vec<String> = tasks.into_iter().chain(services).collect();
+    let advice = "if that is not meant, look at `manifest_glob` and at what the commit deletes";
+    (!lost.is_empty()).then(|| format!("{}; {advice}", lost.join("; ")))
 }
 
 fn about_file(file: &str, severity: Severity, message: String) -> Diagnostic {

@@ -278,7 +278,6 @@ async fn greet<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             stream,
             sequence: Sequence::after_greeting(session),
             parts: Parts::default(),
-            skipped: 0,
             _connection: (client, tether),
         },
     })
@@ -378,7 +377,6 @@ pub struct Incoming {
     stream: Streaming<ServerMessage>,
     sequence: Sequence,
     parts: Parts,
-    skipped: u64,
     _connection: (FleetClient<Channel>, Tether),
 }
 
@@ -391,15 +389,10 @@ impl Incoming {
             let Some(message) = message else { return Ok(None) };
             self.sequence.accept(message.session, message.sequence)?;
             let Complete::Yes(body) = self.parts.take(message.body)? else { continue };
-            match to_agent_from_proto(body)? {
-                Some(message) => return Ok(Some(message)),
-                None => self.skipped += 1,
+            // What only newer servers say is passed over.
+            if let Some(message) = to_agent_from_proto(body)? {
+                return Ok(Some(message));
             }
         }
-    }
-
-    /// How many messages of a newer server were passed over.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
     }
 }

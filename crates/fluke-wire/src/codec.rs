@@ -9,10 +9,13 @@ use prost::Message;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
+use crate::PART;
+
 /// What a buffer holds, and what it grows by, in bytes.
 const BUFFER: usize = 256;
-/// So many bytes of messages that wait go to the network together.
-const TOGETHER: usize = 32 * 1024;
+/// So many bytes of messages that wait go to the network together: no more than one part, for the
+/// buffer that they wait in stays as large as it ever was.
+const TOGETHER: usize = PART;
 
 /// Encodes `T` and decodes `U`.
 #[derive(Debug, Clone)]

@@ -25,8 +25,10 @@ pub const MAX_LABELS: usize = 64;
 pub const MAX_EXECUTORS: usize = 64;
 /// The most steps a snapshot may have.
 pub const MAX_STEPS: usize = 100_000;
+/// The most routes that a proxy says it leaves out; what is more goes unsaid.
+pub(crate) const MAX_LEFT_OUT: usize = 10_000;
 
-/// The most replicas a host may have, and deployments it may report.
+/// The most replicas a host may have.
 pub const MAX_REPLICAS: usize = bounds::MAX_REPLICAS as usize;
 /// The most addresses a host may be reached at.
 pub(crate) const MAX_ENDPOINTS: usize = 16;

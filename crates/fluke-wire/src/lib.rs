@@ -29,8 +29,9 @@ pub use refusal::Refusal;
 
 /// The largest message that an agent takes: a snapshot.
 pub const MAX_TO_AGENT: usize = 64 * 1024 * 1024;
-/// The most of a message to an agent that goes out as one; the rest follows.
-const PART: usize = 32 * 1024;
+/// The most of a message to an agent that goes out as one; the rest follows. A stream keeps room for
+/// it for good, and a server has thousands of them.
+const PART: usize = 4 * 1024;
 /// The largest message that a server takes.
 pub const MAX_TO_SERVER: usize = 8 * 1024 * 1024;
 /// The port that agents are served on where none is named.

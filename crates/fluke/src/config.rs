@@ -74,7 +74,7 @@ fn own_block<'b>(
     other: &'static str,
 ) -> Option<&'b Block> {
     let others = read.blocks(other, &[]);
-    let Some(mixed_up) = others.first() else { return read.required_block(own) };
+    let Some(mixed_up) = others.first() else { return read.required_block(own).ok() };
     let block = read.block(own);
     if block.is_none() {
         let message = format!("this is the config of `fluke {other}`: it has no `{own}` block");

@@ -12,14 +12,23 @@ const KEPT: u32 = 20;
 
 /// Replaces `path` with `content`: a reader, also one after a crash, sees all of it or the old one.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    exchange(path, content, File::sync_all)?;
+    sync_dir_of(path)
+}
+
+/// The same without waiting for the disk: after a power cut there may be anything, or nothing.
+pub fn replace_soon(path: &Path, content: &[u8]) -> io::Result<()> {
+    exchange(path, content, |_| Ok(()))
+}
+
+fn exchange(path: &Path, content: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
     let beside = beside(path, ".new");
     let mut file = private().create(true).truncate(true).open(&beside)?;
-    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let written = file.write_all(content).and_then(|()| sync(&file));
     written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
         // A half-written file would only take up room on a disk that may be full.
         let _ = std::fs::remove_file(&beside);
-    })?;
-    sync_dir_of(path)
+    })
 }
 
 /// Opens `path`, which exists, to add to its end.
@@ -165,7 +174,14 @@ mod tests {
         let path = dir.path().join("file");
         assert_eq!(read(&path).expect("readable"), None);
         std::fs::write(dir.path().join("file.new"), "of a crash, and longer").expect("room");
-        for content in ["first", "2nd"] {
+        type Replace = fn(&Path, &[u8]) -> io::Result<()>;
+        let ways: [(&str, Replace); 4] = [
+            ("first", replace),
+            ("2nd", replace),
+            ("the third", replace_soon),
+            ("4", replace_soon),
+        ];
+        for (content, replace) in ways {
             replace(&path, content.as_bytes()).expect("room");
             assert_eq!(read(&path).expect("readable"), Some(content.into()));
         }

@@ -1,5 +1,8 @@
 //! The network that containers of services are in: what it should be, and what is attached to it.
 
+#[cfg(target_os = "linux")]
+mod own_view;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -23,9 +26,8 @@ pub fn wanted(subnet: Subnet) -> Network {
         dns_enabled: false,
         subnets: Some(vec![NetworkSubnet {
             subnet: format!("{}/24", subnet.network()),
-            gateway: subnet.gateway(),
+            gateway: Some(subnet.gateway().into()),
         }]),
-        options: None,
     }
 }
 
@@ -73,9 +75,8 @@ impl Interfaces {
 
     /// The number of the other end of a container's interface, where it can be told.
     pub fn other_end(&self, process: i32) -> Option<u32> {
-        // The container's own view, which is of its own network.
-        let own = self.proc.join(process.to_string()).join("root/sys/class/net/eth0/iflink");
-        number(&own)
+        let root = self.proc.join(process.to_string()).join("root");
+        own_view::other_end(&root, &self.sys)
     }
 
     fn class(&self) -> PathBuf {
@@ -85,6 +86,13 @@ impl Interfaces {
 
 fn number(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+mod own_view {
+    pub fn other_end(_: &std::path::Path, _: &std::path::Path) -> Option<u32> {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -100,9 +108,10 @@ mod tests {
         assert_eq!(judge(None, subnet(7)), plan::Network::Missing);
         assert_eq!(judge(Some(&wanted(subnet(7))), subnet(7)), plan::Network::Ready);
         type Spoil = fn(&mut Network);
-        let spoils: [Spoil; 4] = [
+        let spoils: [Spoil; 5] = [
             |it| it.driver = "macvlan".into(),
             |it| it.subnets = wanted(subnet(8)).subnets,
+            |it| it.subnets.iter_mut().flatten().for_each(|it| it.gateway = None),
             |it| it.network_interface = "br0".into(),
             |it| it.dns_enabled = true,
         ];

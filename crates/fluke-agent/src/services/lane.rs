@@ -22,6 +22,7 @@ mod pulls;
 mod round;
 pub(super) mod rounds;
 pub(super) mod saying;
+pub(super) mod since;
 pub(super) mod state;
 mod telling;
 mod watch;
@@ -61,6 +62,7 @@ use lives::Lives;
 use look::Known;
 use rounds::Rounds;
 use saying::{Said, Scribe};
+use since::Since;
 use state::{Cause, Idle};
 use watch::Watch;
 
@@ -144,6 +146,7 @@ pub struct Lane {
     released: BTreeMap<DeploymentId, Instant>,
     known: Known,
     lives: Lives,
+    since: Since,
     jobs: Jobs,
     rounds: Rounds,
     doors: Doors,
@@ -228,6 +231,7 @@ impl Lane {
             released: BTreeMap::new(),
             known: Known::default(),
             lives: Lives::default(),
+            since: Since::default(),
             rounds: Rounds::default(),
             doors: Doors::default(),
             watch: None,
@@ -263,9 +267,7 @@ impl Lane {
         if wake == Wake::Safety {
             self.sections.iter_mut().for_each(Sections::doubt);
         }
-        if let Wake::Event | Wake::Job | Wake::Socket = wake {
-            self.known.doubt();
-        }
+        self.doubt(wake);
         if wake == Wake::Socket {
             self.reach.forget_all();
         }
@@ -333,11 +335,9 @@ impl Lane {
         self.lives = Lives::default();
         self.known.doubt();
         self.close_sections();
-        self.looked = None;
-        self.look_at = None;
+        (self.looked, self.look_at) = (None, None);
         self.jobs.give_up_but(|_| false);
-        self.rounds = Rounds::default();
-        self.doors = Doors::default();
+        (self.rounds, self.doors) = (Rounds::default(), Doors::default());
     }
 
     /// When they are opened again, whatever they do then is news.
@@ -427,24 +427,26 @@ impl Lane {
                 }
                 true
             }
-            Done::Asked { container, answer } => {
+            Done::Asked { question, answer } => {
                 let desired = self.desired.as_deref();
                 let secrets = |id| desired.and_then(|desired| desired.secrets(id));
-                self.rounds.answered(&container, answer, secrets, now)
+                self.rounds.answered(&question, answer, secrets, now)
             }
             Done::Knocked { knock, silent_at } => self.doors.answered(&knock, silent_at, now),
         }
     }
 
-    /// Does `work`; where that takes long, names, routes and mesh go on.
+    /// Does `work`; where that takes long, names, routes and mesh go on, and others hear of it.
     async fn meanwhile<T>(&mut self, account: &Account, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep(PATIENCE) => self.settle_sections(Some(account)).await,
+                _ = tokio::time::timeout(PATIENCE, changes(&mut self.sections)) => {}
             }
+            self.settle_sections(Some(account)).await;
+            self.say_how_sections_are().await;
         }
     }
 

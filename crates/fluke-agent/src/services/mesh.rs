@@ -29,6 +29,7 @@
 mod attempts;
 mod device;
 mod endpoints;
+mod heard;
 mod interface;
 mod key;
 mod net;
@@ -41,7 +42,7 @@ mod userspace;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fluke_model::directory::{Names, Peers, PublicKey, Subnet};
 use fluke_model::id::Hash256;
@@ -54,6 +55,7 @@ pub use userspace::Keeper;
 use super::section::Found;
 use attempts::Attempts;
 use endpoints::Own;
+use heard::Heard;
 use interface::Interface;
 use key::PrivateKey;
 use net::Net;
@@ -195,6 +197,7 @@ pub struct Mesh {
     key: PrivateKey,
     interface: Interface,
     events: Events,
+    heard: Heard,
     attempts: Attempts,
     began: Instant,
     effect: Hash256,
@@ -210,9 +213,9 @@ impl Mesh {
             keeper: setup.keeper,
             ..Interface::called(&setup.interface)
         };
-        let (attempts, began) = (Attempts::default(), Instant::now());
+        let (heard, attempts, began) = (Heard::default(), Attempts::default(), Instant::now());
         let effect = Peers::default().hash();
-        Ok(Self { setup, key, interface, events, attempts, began, effect })
+        Ok(Self { setup, key, interface, events, heard, attempts, began, effect })
     }
 
     /// What others may know of this host's key.
@@ -265,7 +268,7 @@ impl Mesh {
         }
         // What was heard so far was our own doing; what is heard from here on was not looked at yet.
         self.events.forget();
-        let seen = self.interface.look(own).await?;
+        let seen = self.see(own).await?;
         self.effect = plan::in_effect(table, &wanted, &seen);
         let left = plan(&wanted, &seen, &self.attempts);
         self.takes_note(&left, &wanted);
@@ -317,12 +320,22 @@ impl Mesh {
     }
 
     /// What the interface should be here and now, and what it is.
-    async fn look(&self, own: Subnet, table: &Peers) -> Result<(Wanted, Seen), MeshError> {
+    async fn look(&mut self, own: Subnet, table: &Peers) -> Result<(Wanted, Seen), MeshError> {
         let wanted = self.wanted(own, table)?;
-        let seen = self.interface.look(own).await?;
+        let seen = self.see(own).await?;
         let underlay = self.interface.underlay(wanted.places(&seen.device));
         let underlay = underlay.map_err(|source| self.unseen_host(source))?;
         Ok((wanted.fitting(underlay), seen))
+    }
+
+    async fn see(&mut self, own: Subnet) -> Result<Seen, MeshError> {
+        let mut seen = self.interface.look(own).await?;
+        let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        // Of a program that hangs nothing is known.
+        if !seen.stuck {
+            self.heard.date(&mut seen.device, self.began.elapsed(), since_epoch);
+        }
+        Ok(seen)
     }
 
     fn wanted(&self, own: Subnet, table: &Peers) -> Result<Wanted, MeshError> {

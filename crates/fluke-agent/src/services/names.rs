@@ -14,6 +14,7 @@ mod zone;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fluke_model::directory::Names;
@@ -27,6 +28,7 @@ pub use resolvers::PORT;
 pub use zone::{Verdict, answer};
 
 use listener::{Listener, Order};
+use records::Keeper;
 
 /// The listener does nothing but answer; one that is silent for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -91,15 +93,16 @@ pub struct NamesServer {
     setup: Setup,
     orders: mpsc::Sender<Order>,
     task: JoinHandle<()>,
+    keeper: Keeper,
 }
 
 impl NamesServer {
     /// Starts one, which answers from the names that were last known. Where it cannot listen, it
     /// says so when asked and goes on trying.
     pub fn start(setup: Setup) -> Self {
-        let names = records::load(&setup.records);
+        let (names, keeper) = Keeper::open(&setup.records);
         let (orders, task) = listen(&setup, names);
-        Self { setup, orders, task }
+        Self { setup, orders, task, keeper }
     }
 
     /// How the listener is, in its own words.
@@ -115,43 +118,41 @@ impl NamesServer {
         Ok(report.table)
     }
 
-    /// What is wrong, if anything: nobody listens, another table is served, it is not kept.
+    /// What is wrong, if anything: nobody listens, another table is served, it cannot be kept.
     pub async fn check(&self, wanted: &Names) -> Result<(), NamesError> {
+        // Whether or not anybody hears them, they are kept.
+        self.keeper.look();
         let (serving, wanted) = (self.serving().await?, wanted.hash());
         if serving != Some(wanted) {
             return Err(NamesError::Other { serving, wanted });
         }
-        match records::look(&self.setup.records) {
-            Ok(Some(kept)) if kept.hash() == wanted => Ok(()),
-            Ok(_) => Err(self.not_kept("it holds other names")),
-            Err(error) => Err(self.not_kept(error)),
-        }
+        self.keeper.problem().map_or(Ok(()), |why| {
+            Err(NamesError::NotKept { path: self.setup.records.clone(), why })
+        })
     }
 
-    /// Serves `wanted` from now on, also where it cannot be kept; starts a listener that ended.
+    /// Serves `wanted` from now on, and has it kept without waiting for that; starts a listener that
+    /// ended.
     pub async fn apply(&mut self, wanted: &Names) -> Result<(), NamesError> {
-        let report = match self.serve(wanted).await {
+        let wanted = Arc::new(wanted.clone());
+        self.keeper.keep(wanted.clone());
+        let report = match self.serve(&wanted).await {
             Err(NamesError::Stuck { .. }) => {
                 self.task.abort();
                 (self.orders, self.task) = listen(&self.setup, Some(wanted.clone()));
-                self.serve(wanted).await?
+                self.serve(&wanted).await?
             }
             report => report?,
         };
-        if let Err(error) = records::save(&self.setup.records, wanted).await {
-            return Err(self.not_kept(error));
-        }
         self.listening(&report).map(drop)
     }
 
-    /// Ends, and gives the address back.
-    pub async fn stop(mut self) {
-        self.task.abort();
-        // It ended because it was told to.
-        let _ = (&mut self.task).await;
+    /// Returns when names can be kept that could not be, or the other way round. Cancel-safe.
+    pub async fn changed(&mut self) {
+        self.keeper.changed().await;
     }
 
-    async fn serve(&self, wanted: &Names) -> Result<Report, NamesError> {
+    async fn serve(&self, wanted: &Arc<Names>) -> Result<Report, NamesError> {
         let (asker, report) = oneshot::channel();
         self.order(Order::Serve(wanted.clone(), asker), report).await
     }
@@ -177,10 +178,6 @@ impl NamesServer {
         })
     }
 
-    fn not_kept(&self, why: impl ToString) -> NamesError {
-        NamesError::NotKept { path: self.setup.records.clone(), why: why.to_string() }
-    }
-
     fn address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.setup.gateway, self.setup.port)
     }
@@ -192,7 +189,7 @@ impl Drop for NamesServer {
     }
 }
 
-fn listen(setup: &Setup, names: Option<Names>) -> (mpsc::Sender<Order>, JoinHandle<()>) {
+fn listen(setup: &Setup, names: Option<Arc<Names>>) -> (mpsc::Sender<Order>, JoinHandle<()>) {
     let address = SocketAddrV4::new(setup.gateway, setup.port);
     let resolvers = resolvers::Resolvers::new(setup.resolvers.clone(), address.into());
     let forwarder = forward::Forwarder::new(resolvers);

@@ -178,6 +178,7 @@ fn differs(
         other_environment(details, spec, env),
         other_volumes(details, wanted),
         other_resources(details, spec),
+        other_restarter(details),
         other_network(details, network),
     ];
     checks.into_iter().flatten().next()
@@ -269,6 +270,13 @@ fn other_resources(details: &Details, spec: &ContainerSpec) -> Option<String> {
     };
     let wanted = u64::from(spec.resources.cpu_millis.unwrap_or_default());
     (millis != wanted).then(|| format!("it may use {millis} thousandths of a core"))
+}
+
+/// Two who start it again would get in each other's way.
+fn other_restarter(details: &Details) -> Option<String> {
+    let policy = details.host_config.restart_policy.name.as_str();
+    let is_other = !matches!(policy, "" | "no");
+    is_other.then(|| format!("Podman restarts it: its policy is `{policy}`"))
 }
 
 fn other_network(details: &Details, network: &str) -> Option<String> {

@@ -6,6 +6,8 @@
 //! what differs. Waiting is not a change: for an image, for health, for the word that no route
 //! leads to a predecessor any more. So nothing that waits holds up anything else.
 
+mod condition;
+mod network;
 mod place;
 mod report;
 mod words;
@@ -21,9 +23,10 @@ use fluke_model::service::{
     ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica,
 };
 
+use network::Fate;
 use place::Place;
 
-pub use place::{TIME_TO_LISTEN, is_well};
+pub use condition::{TIME_TO_LISTEN, is_well};
 pub use words::ended;
 
 /// Among what changes are done to, where all others are ids of containers.
@@ -137,7 +140,8 @@ pub enum State {
     Exited,
     /// Is on its way from one to another, by whoever's hand.
     Changing,
-    /// Is there and can be nothing else than removed: paused, dead, unknown.
+    /// Is there and can be nothing else than removed: paused, dead, unknown, or left by who began to
+    /// stop it. It may still run, and have its volumes.
     Stuck,
 }
 
@@ -163,6 +167,8 @@ pub enum Network {
     Missing,
     /// It is another than it should be; how.
     Other(String),
+    /// Podman would not tell: no reason to end what may well be as it should.
+    Untold,
 }
 
 /// Whether somebody asked for services to be put right, so that policies do not hold them up.
@@ -200,6 +206,15 @@ pub struct Setback {
     /// Whether it is not tried again by itself while something else serves: each try would take that
     /// away.
     pub is_final: bool,
+    /// Whether nobody answered: what was tried may still be done, and nothing is said against it.
+    pub is_unheard: bool,
+}
+
+impl Setback {
+    /// Something that failed, with no more to say of it.
+    pub fn new(why: String, until: Instant) -> Self {
+        Self { why, until, is_restless: false, is_final: false, is_unheard: false }
+    }
 }
 
 /// All that is decided upon.
@@ -373,12 +388,12 @@ pub struct Plan {
 
 /// Decides.
 pub fn plan(situation: &Situation<'_>) -> Plan {
-    let mut plan = Plan::default();
+    let (mut plan, fate) = (Plan::default(), Fate::of(situation));
     for place in Place::all(situation) {
-        place.plan(situation, &mut plan);
+        place.plan(situation, &fate, &mut plan);
     }
     plan.changes.extend(strays(situation).filter_map(|stray| place::remove(stray, Why::Orphan)));
-    plan.make_network(situation);
+    fate.plan(&mut plan);
     plan.leave_alone(situation);
     plan.changes.sort_by_key(Change::rank);
     if let Some(why) = situation.refused {
@@ -414,31 +429,6 @@ impl Plan {
     fn wants_in_place_of(&self, old: &DeploymentReport) -> bool {
         let mut wanted = self.reports.iter().filter(|it| it.phase != Phase::Retiring);
         wanted.any(|it| it.service == old.service && it.replica == old.replica)
-    }
-
-    /// Makes the network that is needed, unless something is in the one that is there.
-    fn make_network(&mut self, situation: &Situation<'_>) {
-        if !situation.wanted.iter().any(|wanted| place::may_change(wanted, situation)) {
-            return;
-        }
-        match situation.network {
-            Network::Ready => {}
-            Network::Missing => self.changes.push(Change::MakeNetwork { replaces: false }),
-            Network::Other(how) => {
-                let mut inside = situation.containers.iter().filter(|it| it.in_network);
-                match inside.find(|it| !it.is_ours) {
-                    Some(theirs) => {
-                        self.network_problem = Some(format!(
-                            "the network is not as it should be ({how}), and the container {}, \
-                             which is not fluke's, is in it: take it out",
-                            theirs.name
-                        ));
-                    }
-                    None if situation.containers.iter().any(|it| it.in_network) => {}
-                    None => self.changes.push(Change::MakeNetwork { replaces: true }),
-                }
-            }
-        }
     }
 
     /// Leaves out what is done to containers that could not be changed a moment ago.

@@ -37,7 +37,7 @@ const VERSION: &str = "v4.0.0";
 /// For calls that only look.
 const LOOK: Duration = Duration::from_secs(20);
 /// For calls that change something; stopping a container has its own time on top.
-const CHANGE: Duration = Duration::from_secs(60);
+pub const CHANGE: Duration = Duration::from_secs(60);
 
 /// Why Podman did not do it.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +144,7 @@ impl Podman {
         let what = format!("create {}", body.name());
         let answer =
             self.call(Method::POST, &what, "containers/create", Some(body), CHANGE).await?;
-        Ok(read::<Created>(&what, answer).await?.id)
+        Ok(self.read::<Created>(&what, answer, CHANGE).await?.id)
     }
 
     /// Starts a container, or leaves it running.
@@ -198,7 +198,7 @@ impl Podman {
         let path = format!("containers/{id}/healthcheck");
         let what = format!("ask {} how it is", short(id));
         let answer = self.call(Method::GET, &what, &path, NOTHING, limit).await?;
-        Ok(read::<Answer>(&what, answer).await?.status == "healthy")
+        Ok(self.read::<Answer>(&what, answer, limit).await?.status == "healthy")
     }
 
     /// What a container's health command said last, if it was a complaint.
@@ -294,7 +294,23 @@ impl Podman {
     }
 
     async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T, PodmanError> {
-        read(what, self.call(Method::GET, what, path, NOTHING, LOOK).await?).await
+        let answer = self.call(Method::GET, what, path, NOTHING, LOOK).await?;
+        self.read(what, answer, LOOK).await
+    }
+
+    /// What breaks off is no answer, however much of it there is.
+    async fn read<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        answer: Response,
+        limit: Duration,
+    ) -> Result<T, PodmanError> {
+        let bytes = answer.bytes().await.map_err(|error| self.silent(what, &error, Some(limit)))?;
+        let garbled = |why: serde_json::Error| PodmanError::Garbled {
+            what: what.into(),
+            why: why.to_string(),
+        };
+        serde_json::from_slice(&bytes).map_err(garbled)
     }
 
     async fn post(&self, what: &str, path: &str, limit: Duration) -> Result<(), PodmanError> {
@@ -336,15 +352,14 @@ impl Podman {
             Err(error) if is_hung_up(&error) && body.is_none() => request().send().await,
             answer => answer,
         };
-        answer.map_err(|source| match limit {
-            Some(limit) if source.is_timeout() => {
-                PodmanError::TimedOut { what: what.into(), limit }
-            }
-            _ => {
-                let why = Silence::of(&source);
-                PodmanError::Unreachable { socket: self.socket.clone(), why }
-            }
-        })
+        answer.map_err(|error| self.silent(what, &error, limit))
+    }
+
+    fn silent(&self, what: &str, error: &reqwest::Error, limit: Option<Duration>) -> PodmanError {
+        match limit {
+            Some(limit) if error.is_timeout() => PodmanError::TimedOut { what: what.into(), limit },
+            _ => PodmanError::Unreachable { socket: self.socket.clone(), why: Silence::of(error) },
+        }
     }
 }
 
@@ -369,12 +384,6 @@ async fn accepted(what: &str, answer: Response) -> Result<Response, PodmanError>
     let text = answer.text().await.unwrap_or_default();
     let why = serde_json::from_str::<No>(&text).map_or(text, |no| no.message);
     Err(PodmanError::Refused { what: what.into(), why, status: status.as_u16() })
-}
-
-async fn read<T: DeserializeOwned>(what: &str, answer: Response) -> Result<T, PodmanError> {
-    let garbled = |why: String| PodmanError::Garbled { what: what.into(), why };
-    let bytes = answer.bytes().await.map_err(|error| garbled(error.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))
 }
 
 /// As much of an id as Podman itself shows.

@@ -16,30 +16,35 @@ mod certificates;
 mod compile;
 mod config;
 mod ending;
+mod error;
 mod files;
+mod fitting;
 mod leaving;
 mod loaded;
 mod log;
 mod packets;
+mod ports;
 mod settings;
+mod succession;
 mod systemd;
 mod unit;
+mod validity;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use fluke_model::directory::Routes;
+use fluke_model::directory::{RouteKey, Routes};
 use fluke_model::gather::Gather;
 use fluke_model::id::Hash256;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::time::Instant;
 
 pub use api::ApiError;
 pub use compile::{Generation, LOCAL, REMOTE};
 pub use ending::{end, end_what_is_left};
+pub use error::RoutesError;
 pub use settings::{API_PORT, Acme, Certificate, Network, Settings};
 pub use systemd::Systemd;
 pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
@@ -52,68 +57,10 @@ use compile::{Gate, Plan, compile};
 use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
+use succession::SEE;
 
-/// How long Traefik may take to start and to load all routes.
-const START: Duration = Duration::from_secs(15);
-/// How long it may take to see that its file changed; then it is told.
-const SEE: Duration = Duration::from_secs(2);
-/// How long it may take once it was told.
-const LOAD: Duration = Duration::from_secs(5);
 /// It is asked so often whether it has.
 const AGAIN: Duration = Duration::from_millis(20);
-/// Whether whoever waits at a socket that is closed is let in by another one at the same port.
-const LET_IN_BY_ANOTHER: &str = "/proc/sys/net/ipv4/tcp_migrate_req";
-
-/// Why routes are not as they should be.
-#[derive(Debug, thiserror::Error)]
-pub enum RoutesError {
-    /// There is no Traefik on this host.
-    #[error(
-        "there is no Traefik {}; install version 3 (https://doc.traefik.io/traefik), or say where \
-         it is with `program` in the agent's `proxy` block",
-        given.as_ref().map_or("in PATH".into(), |it| format!("that can be run at {}", it.display()))
-    )]
-    NoProgram {
-        /// Where it should be.
-        given: Option<PathBuf>,
-    },
-    /// What Traefik is to read cannot be written.
-    #[error("cannot write to {}: {why}; make room, or make it writable", folder.display())]
-    NotWritten {
-        /// Where.
-        folder: PathBuf,
-        /// Why not.
-        why: io::Error,
-    },
-    /// No process can be had.
-    #[error("cannot keep Traefik running: {0}")]
-    Supervisor(#[from] SupervisorError),
-    /// Requests to its API cannot even be made.
-    #[error("cannot ask Traefik: {0}")]
-    Client(#[from] reqwest::Error),
-    /// It was started, and does not come up.
-    #[error(
-        "Traefik does not come up within {} s: {why}; `journalctl -u {unit}` says what it said{}",
-        START.as_secs(),
-        if *others { "; the one before it goes on" } else { "" }
-    )]
-    NotUp {
-        /// Its unit.
-        unit: String,
-        /// What is still missing.
-        why: String,
-        /// Whether another one serves what it has.
-        others: bool,
-    },
-    /// It runs, and does not take what it is given.
-    #[error("Traefik has not loaded its routes: {why}; `journalctl -u {unit}` says what it said")]
-    NotLoaded {
-        /// Its unit.
-        unit: String,
-        /// What is missing.
-        why: String,
-    },
-}
 
 /// Traefik on this host.
 #[derive(Debug)]
@@ -128,6 +75,8 @@ pub struct Proxy<S = Systemd> {
     leaving: Leaving,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
+    /// What was left out of that.
+    left_out: BTreeSet<RouteKey>,
     /// Where packets were led then.
     packets_to: BTreeSet<SocketAddrV4>,
 }
@@ -151,6 +100,7 @@ impl<S: Supervisor> Proxy<S> {
             awaited: Awaited::default(),
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
+            left_out: BTreeSet::new(),
             packets_to: BTreeSet::new(),
         })
     }
@@ -160,16 +110,28 @@ impl<S: Supervisor> Proxy<S> {
         self.in_effect
     }
 
+    /// Those of them that cannot be had.
+    pub fn left_out(&self) -> &BTreeSet<RouteKey> {
+        &self.left_out
+    }
+
     /// What differs from `wanted`, as Traefik and its files tell.
     pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
         self.program()?;
         let running = self.running().await?;
-        let plan = self.plan(wanted, &running).await;
+        let plan = self.plan(wanted, &running).await?;
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
             self.look(&running, &plan, wanted).await;
-            return Ok(Found::drift(drift));
+            return Ok(match plan.in_the_way {
+                // There is nothing to put right before it is free.
+                Some(port) if running.is_empty() => {
+                    let problem = RoutesError::Taken { port, others: false }.to_string();
+                    Found { drift: None, problem: Some(problem) }
+                }
+                _ => Found::drift(drift),
+            });
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
             return Ok(Found::drift("the files of Traefik are not as they should be"));
@@ -194,14 +156,20 @@ impl<S: Supervisor> Proxy<S> {
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
         let program = self.program()?;
         let running = self.running().await?;
-        let plan = self.plan(wanted, &running).await;
+        let plan = self.plan(wanted, &running).await?;
         let unit = Unit {
             generation: plan.fixed.generation.clone(),
             program,
             folder: self.settings.folder.clone(),
         };
-        let plan = self.write(plan, self.told_as_well(&unit.generation, &running)).await?;
-        match running.iter().any(|it| it.generation == unit.generation) {
+        if let Some(port) = plan.in_the_way {
+            let others = self.go_on(&plan, wanted, &running).await?;
+            return Err(RoutesError::Taken { port, others });
+        }
+        let is_there = running.iter().any(|it| it.generation == unit.generation);
+        let plan =
+            self.write(plan, self.told_as_well(&unit.generation, &running, !is_there)).await?;
+        match is_there {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
         }
@@ -243,34 +211,52 @@ impl<S: Supervisor> Proxy<S> {
         Ok(running)
     }
 
-    async fn plan(&mut self, wanted: &Routes, running: &[Running]) -> Plan {
-        let (pairs, problems) = self.certificates.read(&self.settings.certificates);
+    async fn plan(&mut self, wanted: &Routes, running: &[Running]) -> Result<Plan, RoutesError> {
+        let (pairs, problems) =
+            self.certificates.read(&self.settings.certificates, SystemTime::now().into());
         let mut plan = compile(wanted, &self.settings, pairs.clone(), &BTreeSet::new());
         if !running.iter().any(|it| it.generation == plan.fixed.generation) {
-            let taken = self.taken(&plan, running).await;
+            let taken = self.taken(&plan, running).await?;
             if !taken.is_empty() {
                 plan = compile(wanted, &self.settings, pairs, &taken);
             }
         }
         plan.problems.extend(problems);
-        plan
+        Ok(plan)
     }
 
     /// The ports that are to be listened on, and cannot be.
-    async fn taken(&self, plan: &Plan, running: &[Running]) -> BTreeSet<Gate> {
+    async fn taken(
+        &mut self,
+        plan: &Plan,
+        running: &[Running],
+    ) -> Result<BTreeSet<Gate>, RoutesError> {
         let mut own = BTreeSet::new();
-        for one in running {
-            own.extend(self.api.gates(self.api_of(&one.generation)).await.unwrap_or_default());
+        let ending = self.supervisor.ending().await?;
+        for one in running.iter().map(|it| &it.generation).chain(&ending) {
+            own.extend(match self.api.entry_points(self.api_of(one)).await {
+                Ok(names) => names,
+                Err(ApiError::Absent { .. }) => BTreeSet::new(),
+                // One that has no time to say has its ports all the same.
+                Err(_) => files::entry_points(&self.settings.folder, one),
+            });
         }
-        let all = plan.gates.difference(&own).copied();
-        all.filter(|gate| !is_free(*gate, self.settings.listen)).gather()
+        let all = plan.listens.iter().filter(|(name, _)| !own.contains(*name));
+        let taken = all.filter(|(_, gate)| !ports::is_free(**gate, self.settings.listen));
+        Ok(taken.map(|(_, gate)| *gate).gather())
     }
 
     /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports
-    /// for packets for as long as it has connections, and must not lead where nobody is any more.
-    fn told_as_well(&self, current: &Generation, running: &[Running]) -> Vec<(Generation, bool)> {
+    /// for packets for as long as it has connections, and must not lead where nobody is any more. Where
+    /// one takes over, all others are about to.
+    fn told_as_well(
+        &self,
+        current: &Generation,
+        running: &[Running],
+        takes_over: bool,
+    ) -> Vec<(Generation, bool)> {
         let others = running.iter().map(|it| &it.generation).filter(|it| !self.leaving.has(it));
-        let all = others.map(|it| (it, false)).chain(self.leaving.all().map(|it| (it, true)));
+        let all = others.map(|it| (it, takes_over)).chain(self.leaving.all().map(|it| (it, true)));
         all.filter(|(it, _)| *it != current).map(|(it, leaves)| (it.clone(), leaves)).collect()
     }
 
@@ -282,89 +268,17 @@ impl<S: Supervisor> Proxy<S> {
     ) -> Result<Plan, RoutesError> {
         let folder = self.settings.folder.clone();
         let write = move || {
+            // The one that serves does not wait for those that leave.
+            files::write(&folder, &plan)?;
             for (generation, leaves) in as_well {
-                let dynamic = plan.dynamic.clone();
+                let dynamic = files::fitting(&folder, &plan, &generation).dynamic;
                 let dynamic = if leaves { dynamic.of_one_that_leaves() } else { dynamic };
                 files::tell(&folder, &generation, &dynamic)?;
             }
-            files::write(&folder, &plan).map(|()| plan)
+            Ok(plan)
         };
         let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
         written.and_then(|written| written).map_err(|why| self.not_written(why))
-    }
-
-    /// Starts a process; those that run serve until it does.
-    async fn start(
-        &mut self,
-        unit: &Unit,
-        plan: &Plan,
-        wanted: &Routes,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
-        // Kernels before 5.14 have none of it: there, who comes just as another takes over is refused.
-        let _ = std::fs::write(LET_IN_BY_ANOTHER, "1");
-        match self.leaving.forget(&unit.generation) {
-            // It goes back on what it was told, and the connections that it has are lost.
-            true => self.supervisor.restart(&unit.generation).await?,
-            false => self.supervisor.start(unit).await?,
-        }
-        let Err(why) = self.until_loaded(&unit.generation, plan, wanted, START).await else {
-            return Ok(());
-        };
-        let others = running.iter().any(|it| it.is_up);
-        if others {
-            self.supervisor.stop(&unit.generation).await?;
-            self.look(running, plan, wanted).await;
-        }
-        Err(RoutesError::NotUp { unit: unit.name(), why, others })
-    }
-
-    /// Has a process that runs load what is new.
-    async fn reload(
-        &mut self,
-        unit: &Unit,
-        plan: &Plan,
-        wanted: &Routes,
-    ) -> Result<(), RoutesError> {
-        let generation = &unit.generation;
-        if self.until_loaded(generation, plan, wanted, SEE).await.is_ok() {
-            return Ok(());
-        }
-        // It hears nothing of a folder that was made anew. One that waits to be started again hears
-        // nothing at all, and what is missing says more than that.
-        let _ = self.supervisor.signal(generation, Signal::Reload).await;
-        if self.until_loaded(generation, plan, wanted, LOAD).await.is_ok() {
-            return Ok(());
-        }
-        if let Err(ApiError::Unreachable { .. }) = self.api.loaded(self.api_of(generation)).await {
-            // It is there, and answers nobody.
-            let _ = self.supervisor.restart(generation).await;
-        }
-        let loaded = self.until_loaded(generation, plan, wanted, START).await;
-        loaded.map_err(|why| RoutesError::NotLoaded { unit: unit.name(), why })
-    }
-
-    /// Has the processes that came before end; at once, if they had their time.
-    async fn retire(
-        &mut self,
-        current: &Generation,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
-        for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
-            if *is_up && !self.leaving.has(generation) {
-                let process = self.supervisor.process(generation).await?;
-                self.supervisor.signal(generation, Signal::End).await?;
-                self.leaving.told(generation.clone(), process, Instant::now());
-            } else {
-                self.supervisor.stop(generation).await?;
-            }
-        }
-        // One that dies is started again, and must find what it was told.
-        let needed: Vec<&Generation> = self.leaving.all().chain([current]).collect();
-        files::forget_all_but(&self.settings.folder, &needed)
-            .map_err(|why| self.not_written(why))?;
-        self.supervisor.follow(current);
-        Ok(())
     }
 
     /// Waits until Traefik says that it has loaded everything; else, what is missing.
@@ -373,10 +287,9 @@ impl<S: Supervisor> Proxy<S> {
         generation: &Generation,
         plan: &Plan,
         wanted: &Routes,
-        within: Duration,
+        deadline: Instant,
     ) -> Result<(), String> {
         let address = self.api_of(generation);
-        let deadline = Instant::now() + within;
         loop {
             let missing = match self.api.loaded(address).await {
                 Ok(loaded) => self.seen(&loaded, plan, wanted),
@@ -401,7 +314,7 @@ impl<S: Supervisor> Proxy<S> {
         if self.awaited.look(&plan.dynamic, &store, now) {
             self.ask_again(plan, wanted).await?;
         }
-        Ok(self.awaited.words(now))
+        Ok(self.awaited.words(now, SystemTime::now().into()))
     }
 
     /// Has Traefik ask for the certificates that it has not got: it does whenever it is told anything
@@ -411,7 +324,8 @@ impl<S: Supervisor> Proxy<S> {
         for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
             let plan = self.write(plan, Vec::new()).await?;
             // One that does not is looked after with the next check.
-            let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, SEE).await;
+            let soon = Instant::now() + SEE;
+            let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, soon).await;
         }
         Ok(())
     }
@@ -420,9 +334,9 @@ impl<S: Supervisor> Proxy<S> {
     fn seen(&mut self, loaded: &Loaded, plan: &Plan, wanted: &Routes) -> Option<String> {
         let difference = loaded.difference(&plan.dynamic);
         // What is left out for good reason is no reason to wait for.
-        self.in_effect = match difference {
-            None => wanted.hash(),
-            Some(_) => loaded.routes().hash(),
+        (self.in_effect, self.left_out) = match difference {
+            None => (wanted.hash(), plan.left_out.clone()),
+            Some(_) => (loaded.routes().hash(), BTreeSet::new()),
         };
         if difference.is_none() {
             self.lead_packets(wanted);
@@ -443,12 +357,13 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Takes note of what is in effect while another process runs than should, or none.
     async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) {
-        let up = running.iter().find(|it| it.is_up);
-        let loaded = match up {
-            Some(one) => self.api.loaded(self.api_of(&one.generation)).await.ok(),
-            None => None,
+        let Some(one) = running.iter().find(|it| it.is_up) else {
+            self.seen(&Loaded::default(), plan, wanted);
+            return;
         };
-        self.seen(&loaded.unwrap_or_default(), plan, wanted);
+        let loaded = self.api.loaded(self.api_of(&one.generation)).await;
+        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
+        self.seen(&loaded.unwrap_or_default(), &plan, wanted);
     }
 
     async fn bound_log(&mut self) -> Result<(), String> {
@@ -489,27 +404,6 @@ fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
 fn problem(left_out: &[String]) -> Option<String> {
     let words = || format!("all other routes are in effect, but {}", left_out.join("; "));
     (!left_out.is_empty()).then(words)
-}
-
-/// Whether a port could be listened on.
-fn is_free(gate: Gate, listen: Option<IpAddr>) -> bool {
-    let everywhere = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
-    let places = listen.map_or(everywhere.to_vec(), |listen| vec![listen]);
-    let bind = |listen| match gate {
-        Gate::Tcp(port) => TcpListener::bind(SocketAddr::new(listen, port)).map(drop),
-        Gate::Udp(port) => share(SocketAddr::new(listen, port)),
-    };
-    // Whatever else is wrong, Traefik says it better.
-    let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
-    !places.into_iter().any(|listen| bind(listen).is_err_and(is_taken))
-}
-
-/// Takes a port for packets, and lets it go: as Traefik does, beside any other that is its own. One
-/// that leaves has it for as long as connections last that others of its ports have.
-fn share(at: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&at.into())
 }
 
 #[cfg(test)]

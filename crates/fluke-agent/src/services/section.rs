@@ -3,11 +3,12 @@
 mod mesh;
 mod routes;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluke_model::directory::{Names, PublicKey, Table};
+use fluke_model::directory::{Names, PublicKey, RouteKey, Table};
 use fluke_model::id::Hash256;
 use fluke_model::message::SectionReport;
 use serde::Serialize;
@@ -19,7 +20,7 @@ pub use mesh::MeshSection;
 pub use routes::RoutesSection;
 
 /// How long one check or one apply may take.
-const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Something on this host that does as a table says.
 pub trait Section: Send + 'static {
@@ -43,10 +44,15 @@ pub trait Section: Send + 'static {
     /// The hash of the table that reality has now, as far as was seen.
     fn in_effect(&self) -> Hash256;
 
+    /// What of that table is not in effect all the same, of routes.
+    fn left_out(&self) -> BTreeSet<RouteKey> {
+        BTreeSet::new()
+    }
+
     /// Resolves when reality may have changed by itself. Cancel-safe.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// What others need to know of it, for the mesh.
+    /// What others need to know of it, for the mesh; nothing where that cannot be told now.
     fn identity(&self) -> Option<(PublicKey, Vec<std::net::SocketAddr>)> {
         None
     }
@@ -198,6 +204,9 @@ impl<S: Section> Kept<S> {
     ) -> Result<(), String> {
         let applied = self.apply(wanted).await;
         let (what, why) = match (self.differs(wanted).await, applied) {
+            // It could not be put right, and now there is nothing to put right before somebody does
+            // something.
+            (Ok(Found { drift: None, problem: Some(_) }), Err(why)) => (drift, why),
             (Ok(Found { drift: None, problem }), _) => {
                 self.is_well(wanted.hash(), problem);
                 return Ok(());
@@ -222,7 +231,8 @@ impl<S: Section> Kept<S> {
 
     /// How it is.
     pub fn report(&self) -> SectionReport {
-        SectionReport { hash: self.section.in_effect(), problem: self.problem.clone() }
+        let (hash, problem) = (self.section.in_effect(), self.problem.clone());
+        SectionReport { hash, problem, left_out: self.section.left_out() }
     }
 
     async fn differs(&mut self, wanted: &S::Table) -> Result<Found, String> {
@@ -284,7 +294,7 @@ impl Section for NamesSection {
         Ok(match self.server.check(wanted).await {
             Ok(()) => Found::default(),
             // It goes on trying by itself.
-            Err(error @ NamesError::NotListening { .. }) => {
+            Err(error @ (NamesError::NotListening { .. } | NamesError::NotKept { .. })) => {
                 Found { drift: None, problem: Some(error.to_string()) }
             }
             Err(error) => Found::drift(error),
@@ -294,7 +304,11 @@ impl Section for NamesSection {
     async fn apply(&mut self, wanted: &Names) -> Result<(), NamesError> {
         let applied = self.server.apply(wanted).await;
         self.serving = wanted.hash();
-        applied
+        match applied {
+            // It goes on trying by itself.
+            Err(NamesError::NotListening { .. }) => Ok(()),
+            applied => applied,
+        }
     }
 
     fn in_effect(&self) -> Hash256 {
@@ -302,6 +316,6 @@ impl Section for NamesSection {
     }
 
     async fn changed(&mut self) {
-        std::future::pending().await
+        self.server.changed().await;
     }
 }

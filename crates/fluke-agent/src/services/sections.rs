@@ -18,7 +18,7 @@ use super::kept::Folder;
 use super::lane::saying::Scribe;
 use super::lane::state::Cause;
 use super::names;
-use super::section::{MeshSection, NamesSection, RoutesSection, Section};
+use super::section::{MeshSection, NamesSection, RoutesSection};
 use super::{MeshConfig, ServicesConfig};
 use super::{mesh, routes};
 use crate::state::Held;
@@ -33,8 +33,6 @@ pub struct Sections {
     mesh: Part<MeshSection>,
     /// Where names lead, for the mesh: whom nobody is led to may well be silent.
     led_to: watch::Sender<Option<Arc<Names>>>,
-    /// How others reach this host, as it was last known.
-    identity: Option<Identity>,
 }
 
 /// A host's key in the mesh, and where it may be reached.
@@ -86,8 +84,7 @@ impl Sections {
         let names = Part::open(NetworkReport::NAMES, refused(ServiceExecutor::Dns), None, || {
             NamesSection::start(names)
         });
-        let identity = mesh.here().and_then(Section::identity);
-        Self { names, routes, mesh, led_to, identity }
+        Self { names, routes, mesh, led_to }
     }
 
     /// Makes each as its table says, one after the other; one that fails stops none of the others,
@@ -147,10 +144,7 @@ impl Sections {
 
     /// What others need to know of this host, once it is in the mesh.
     pub fn identity(&mut self) -> Option<Identity> {
-        if let Some(mesh) = self.mesh.here() {
-            self.identity = mesh.identity();
-        }
-        self.identity.clone()
+        self.mesh.identity()
     }
 }
 

@@ -11,6 +11,8 @@ use super::plan::Setback;
 const FIRST: Duration = Duration::from_secs(1);
 /// However often it failed.
 const LONGEST: Duration = Duration::from_secs(600);
+/// What nobody answered for so often in a row did not work out.
+const OFTEN: u32 = 3;
 /// What went well for so long did go well.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -56,7 +58,7 @@ impl<K: Ord + Clone> Setbacks<K> {
     /// It failed: it is left alone from now on.
     pub fn failed(&mut self, of: K, why: String, now: Instant) {
         let length = self.lengthen(&of, now);
-        self.pause(of, Setback { why, until: now, is_restless: false, is_final: false }, length);
+        self.pause(of, Setback::new(why, now), length);
     }
 
     /// It was tried for as long as it may be, which was no steady time, and did not work out.
@@ -70,6 +72,16 @@ impl<K: Ord + Clone> Setbacks<K> {
         self.gave_up(of.clone(), why, now);
         if let Some(setback) = self.marks.get_mut(&of) {
             setback.is_final = true;
+        }
+    }
+
+    /// Nobody answered whether it was done, which is no word on what it was about; unless it happens
+    /// often in a row. However long that took was no steady time.
+    pub fn was_unheard(&mut self, of: K, why: String, now: Instant) {
+        self.gave_up(of.clone(), why, now);
+        let is_often = self.streaks.get(&of).is_some_and(|streak| streak.length >= OFTEN);
+        if let Some(setback) = self.marks.get_mut(&of) {
+            setback.is_unheard = !is_often;
         }
     }
 
@@ -103,7 +115,7 @@ impl<K: Ord + Clone> Setbacks<K> {
             1 => drop(self.marks.remove(&of)),
             length => {
                 let why = format!("it does not stay up: it was started {length} times in a row");
-                let setback = Setback { why, until: now, is_restless: true, is_final: false };
+                let setback = Setback { is_restless: true, ..Setback::new(why, now) };
                 self.pause(of, setback, length - 1);
             }
         }
@@ -215,6 +227,22 @@ mod tests {
             now += Duration::from_secs(60);
         }
         assert_eq!(found, [0, 1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn what_nobody_answers_counts_as_a_failure_when_it_happens_often_in_a_row() {
+        let (mut setbacks, mut now) = (Setbacks::default(), Instant::now());
+        let mut unheard = |setbacks: &mut Setbacks<u8>| {
+            // As long as Podman has for it.
+            now += Duration::from_secs(60);
+            setbacks.was_unheard(1, "so".into(), now);
+            setbacks.marks()[&1].is_unheard
+        };
+        assert_eq!([(); 4].map(|()| unheard(&mut setbacks)), [true, true, false, false]);
+        setbacks.forget(&1);
+        assert!(unheard(&mut setbacks));
+        setbacks.failed(1, "no".into(), Instant::now());
+        assert!(!setbacks.marks()[&1].is_unheard, "that is an answer");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Work of a given size, in a process of its own, so that its instructions can be counted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluke_manifest::tree::MemoryTree;
 use fluke_model::event::{Event, EventId, EventKind};
-use fluke_model::id::{AgentName, Hash256, TaskName};
+use fluke_model::id::{AgentName, Hash256, ServiceName, TaskName};
 use fluke_model::label::Labels;
+use fluke_model::placement::{Candidate, Wanted, place};
 use fluke_model::policy::Policy;
+use fluke_model::service::RESCHEDULE_AFTER;
 use fluke_model::snapshot::Compiler;
 use fluke_model::time::Timestamp;
 use fluke_server::events::EventStore;
@@ -26,6 +29,8 @@ pub enum Kind {
     Agent,
     /// Events that are recorded.
     Event,
+    /// Replicas of a service that find their places, and as many hosts.
+    Replica,
     /// Tasks of ten steps for a thousand hosts, as a large repository has them.
     Estate,
     /// The files of as many such tasks, hashed: the least that can be done with every byte.
@@ -34,7 +39,8 @@ pub enum Kind {
 
 impl Kind {
     /// What one more of costs the same as the one before.
-    pub const GROWING: [Self; 4] = [Self::Agent, Self::Task, Self::Step, Self::Event];
+    pub const GROWING: [Self; 5] =
+        [Self::Agent, Self::Task, Self::Step, Self::Event, Self::Replica];
 
     /// As the command line spells it.
     pub fn name(self) -> &'static str {
@@ -43,6 +49,7 @@ impl Kind {
             Self::Step => "step",
             Self::Agent => "agent",
             Self::Event => "event",
+            Self::Replica => "replica",
             Self::Estate => "estate",
             Self::Hash => "hash",
         }
@@ -52,7 +59,7 @@ impl Kind {
     pub fn usual(self) -> usize {
         match self {
             Self::Task | Self::Step => 1000,
-            Self::Agent => 2000,
+            Self::Agent | Self::Replica => 2000,
             Self::Event => 20_000,
             Self::Estate | Self::Hash => 1000,
         }
@@ -66,6 +73,7 @@ impl Kind {
             Self::Step => compile(10, 1 + count / 10).map(drop),
             Self::Agent => snapshots(count),
             Self::Event => record(count),
+            Self::Replica => replicas(count),
             Self::Estate => compiled(&MemoryTree::new(Estate::new(count).files())).map(drop),
             Self::Hash => {
                 std::hint::black_box(hashes(&Estate::new(count).files()));
@@ -111,6 +119,34 @@ fn snapshots(hosts: usize) -> Result<(), Trouble> {
         let labels = Labels(pairs.map_err(|error| Trouble::failed("make labels", error))?);
         std::hint::black_box(compiler.snapshot(&labels));
     }
+    Ok(())
+}
+
+/// Half of the hosts have everything, and make room for the others.
+fn replicas(count: usize) -> Result<(), Trouble> {
+    let failed = |error: &dyn std::fmt::Display| Trouble::failed("place replicas", error);
+    let service = ServiceName::new("web").map_err(|error| failed(&error))?;
+    let replicas = count as u32;
+    let wanted = Wanted {
+        service: &service,
+        replicas,
+        is_stateful: false,
+        reschedule_after: RESCHEDULE_AFTER,
+    };
+    let host = |number: usize| -> Result<Candidate, Trouble> {
+        let host = AgentName::new(format!("web-{number}")).map_err(|error| failed(&error))?;
+        let (holds, volumes) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Candidate { host, matches: true, away: None, holds, volumes })
+    };
+    let mut hosts = (0..count).map(host).collect::<Result<Vec<_>, _>>()?;
+    let half = &mut hosts[..count / 2];
+    half.sort_by(|one, other| one.host.cmp(&other.host));
+    for (number, at) in place(wanted, half) {
+        if let Ok(at) = half.binary_search_by(|host| host.host.cmp(&at)) {
+            half[at].holds.insert(number);
+        }
+    }
+    std::hint::black_box(place(wanted, &hosts));
     Ok(())
 }
 

@@ -9,14 +9,15 @@ use crate::scale::crowd::Crowd;
 
 pub(super) const ROW: Row = Row {
     id: "growth",
-    what: "cost of one more agent, task, step, event",
+    what: "cost of one more agent, task, step, event, replica",
     reach: "constant: nothing grows faster than linearly",
     how: "Instructions counted by callgrind, which are the same on a busy machine: text to compiled \
           model for twice as many tasks and for twice as many steps of each, snapshots for twice as \
-          many hosts, the recording of twice as many events. connected: the processor time of a \
-          server as a process with 2,000 agents of a swarm over TLS for a commit that concerns one \
-          of them, from its announcement to that one's answer. Beside each: the same once. Twice is \
-          linear; a tenth is left for hash tables that grow by leaps.",
+          many hosts, the recording of twice as many events; replica: the placing of twice as many \
+          replicas on twice as many hosts, half of which come later. connected: the processor time \
+          of a server as a process with 2,000 agents of a swarm over TLS for a commit that concerns \
+          one of them, from its announcement to that one's answer. Beside each: the same once. Twice \
+          is linear; a tenth is left for hash tables that grow by leaps, and for sorting.",
     turn: Turn::Always,
     measure,
 };

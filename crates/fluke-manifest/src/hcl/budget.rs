@@ -45,7 +45,7 @@ pub enum Exceeded {
     #[error("too much data is produced")]
     Bytes,
     /// One value is too large.
-    #[error("the value would be larger than 64 MiB")]
+    #[error("the value would be larger than {} MiB", MAX_VALUE >> 20)]
     Value,
     /// One value is too deep.
     #[error("the value is nested more than 128 levels deep")]

@@ -15,9 +15,12 @@
 //! # }
 //! ```
 //!
-//! What fails is reported and read as absent; what is never taken is reported by `finish`.
+//! What fails is reported and read as absent; what is never taken is reported by `finish`. What
+//! must be there and is not comes back as [`Reported`], which only this module makes: a block that
+//! cannot be read is never lost in silence.
 
 mod field;
+mod part;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,7 @@ use super::suggest::closest;
 use super::value::Value;
 
 pub use field::{Field, Mistake, parse_duration};
+pub use part::{Entry, Parts};
 
 /// Room for as many attributes as most blocks take.
 const FEW: usize = 8;
@@ -44,6 +48,10 @@ pub struct Spanned<T> {
     /// The expression it was read from.
     pub span: Span,
 }
+
+/// Says that something is wrong, and that people are told: it was reported, or is by `finish`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reported(());
 
 /// The attributes and blocks of one body, each to be taken once.
 pub struct Fields<'b, 'p> {
@@ -97,15 +105,28 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     /// Reports a problem; `help` may be empty.
-    pub fn report(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+    pub fn report(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Reported {
         let problem = Problem::new(span, message);
         let help = help.into();
-        self.problems.push(if help.is_empty() { problem } else { problem.help(help) });
+        self.push(if help.is_empty() { problem } else { problem.help(help) })
     }
 
-    /// Whether nothing is written in the body.
-    pub fn is_empty(&self) -> bool {
-        self.body.attributes.is_empty() && self.body.blocks.is_empty()
+    fn push(&mut self, problem: Problem) -> Reported {
+        self.problems.push(problem);
+        Reported(())
+    }
+
+    /// Whether `finish` would have nothing to report.
+    pub fn are_all_taken(&self) -> bool {
+        let mut attributes = self.body.attributes.iter().map(|attribute| &*attribute.name.text);
+        let mut blocks = self.body.blocks.iter().map(|block| &*block.kind.text);
+        attributes.all(|name| self.attributes.contains(&name))
+            && blocks.all(|kind| self.blocks.contains(&kind))
     }
 
     /// Where problems go that have no field of their own.
@@ -134,30 +155,24 @@ impl<'b, 'p> Fields<'b, 'p> {
         self.read(&field, attribute).ok().flatten()
     }
 
+    /// Like [`Fields::optional`], where it matters whether nothing is said or something wrong.
+    pub fn given<T>(&mut self, field: Field<T>) -> Result<Option<T>, Reported> {
+        let Some(attribute) = self.take(field.name) else { return Ok(None) };
+        Ok(self.read(&field, attribute)?.map(|spanned| spanned.value))
+    }
+
     /// An attribute that must be there.
-    pub fn required<T>(&mut self, field: Field<T>) -> Option<T> {
+    pub fn required<T>(&mut self, field: Field<T>) -> Result<T, Reported> {
         self.required_spanned(field).map(|spanned| spanned.value)
     }
 
     /// Like [`Fields::required`], with the place of the value.
-    pub fn required_spanned<T>(&mut self, field: Field<T>) -> Option<Spanned<T>> {
-        let Some(attribute) = self.take(field.name) else {
-            // A block of that name is reported by `finish`, with what to write instead.
-            if !self.body.blocks.iter().any(|block| *block.kind.text == *field.name) {
-                self.missing(&field);
-            }
-            return None;
-        };
-        match self.read(&field, attribute) {
-            Ok(Some(spanned)) => Some(spanned),
-            Ok(None) => {
-                let message = format!("`{}` is required and must not be null", field.name);
-                let problem = Problem::new(attribute.value.span, message);
-                self.problems.push(problem.help(format!("give it {}", field.expected)));
-                None
-            }
-            Err(()) => None,
-        }
+    pub fn required_spanned<T>(&mut self, field: Field<T>) -> Result<Spanned<T>, Reported> {
+        let Some(attribute) = self.take(field.name) else { return Err(self.missing(&field)) };
+        self.read(&field, attribute)?.ok_or_else(|| {
+            let message = format!("`{}` is required and must not be null", field.name);
+            self.report(attribute.value.span, message, format!("give it {}", field.expected))
+        })
     }
 
     /// Whether an attribute is written, without taking it.
@@ -165,9 +180,13 @@ impl<'b, 'p> Fields<'b, 'p> {
         self.body.attributes.iter().any(|attribute| *attribute.name.text == *name)
     }
 
-    fn missing<T>(&mut self, field: &Field<T>) {
-        let problem = Problem::new(self.header, self.needs(field.name));
-        self.problems.push(problem.help(format!("add `{} = …`: {}", field.name, field.expected)));
+    fn missing<T>(&mut self, field: &Field<T>) -> Reported {
+        // A block of that name is reported by `finish`, with what to write instead.
+        if self.body.blocks.iter().any(|block| *block.kind.text == *field.name) {
+            return Reported(());
+        }
+        let (name, expected) = (field.name, &field.expected);
+        self.report(self.header, self.needs(name), format!("add `{name} = …`: {expected}"))
     }
 
     fn needs(&self, attribute: &str) -> String {
@@ -179,22 +198,25 @@ impl<'b, 'p> Fields<'b, 'p> {
         self.body.attributes.iter().find(|attribute| *attribute.name.text == *name)
     }
 
-    /// The value, nothing if it is null, or an error that has been reported.
+    /// The value, or nothing if it is null.
     fn read<T>(
         &mut self,
         field: &Field<T>,
         attribute: &Attribute,
-    ) -> Result<Option<Spanned<T>>, ()> {
+    ) -> Result<Option<Spanned<T>>, Reported> {
         let expr = &attribute.value;
-        let value = (self.evaluate)(expr).map_err(|problems| self.problems.extend(problems))?;
+        let value = (self.evaluate)(expr).map_err(|problems| {
+            self.problems.extend(problems);
+            Reported(())
+        })?;
         if value.is_null() {
             return Ok(None);
         }
         match (field.read)(&value) {
             Ok(value) => Ok(Some(Spanned { value, span: expr.span })),
             Err(mistake) => {
-                self.problems.push(mistake.into_problem(field, &value, expr));
-                Err(())
+                mistake.tell(field, &value, expr, self.problems);
+                Err(Reported(()))
             }
         }
     }
@@ -219,15 +241,16 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     /// The only block of a kind, which must be there.
-    pub fn required_block(&mut self, kind: &'static str) -> Option<&'b Block> {
-        let block = self.block(kind);
-        let is_written = self.body.blocks.iter().any(|block| *block.kind.text == *kind);
-        if !is_written && !self.has(kind) {
-            let message = format!("{} needs {}", self.name(), a_block(kind));
-            let problem = Problem::new(self.header, message);
-            self.problems.push(problem.help(format!("add `{kind} {{ … }}`")));
+    pub fn required_block(&mut self, kind: &'static str) -> Result<&'b Block, Reported> {
+        if let Some(block) = self.block(kind) {
+            return Ok(block);
         }
-        block
+        // With labels it is reported already; as an attribute, by `finish`.
+        if self.has(kind) || self.body.blocks.iter().any(|block| *block.kind.text == *kind) {
+            return Err(Reported(()));
+        }
+        let message = format!("{} needs {}", self.name(), a_block(kind));
+        Err(self.report(self.header, message, format!("add `{kind} {{ … }}`")))
     }
 
     /// All blocks of several kinds, in the order written; at least one must be there.
@@ -339,22 +362,26 @@ fn a_block(kind: &str) -> String {
 }
 
 impl Mistake {
-    fn into_problem<T>(self, field: &Field<T>, value: &Value, expr: &Expr) -> Problem {
+    /// Reports it, where it is written.
+    fn tell<T>(self, field: &Field<T>, value: &Value, expr: &Expr, problems: &mut Vec<Problem>) {
+        let name = field.name;
         match self {
             Self::Type => {
-                let message = format!(
-                    "`{}` must be {}, but this is {}",
-                    field.name,
-                    field.expected,
-                    value.described()
-                );
-                Problem::new(expr.span, message)
+                let (expected, described) = (&field.expected, value.described());
+                let message = format!("`{name}` must be {expected}, but this is {described}");
+                problems.push(Problem::new(expr.span, message));
             }
             Self::Value { message, help } => {
-                let problem = Problem::new(expr.span, format!("`{}`: {message}", field.name));
-                match help {
-                    Some(help) => problem.help(help),
-                    None => problem,
+                let message = format!("`{name}`: {message}");
+                problems.push(Problem { span: expr.span, message, help });
+            }
+            Self::Parts { wrong, more } => {
+                for (entry, mistake) in wrong {
+                    mistake.tell(field, value, entry.within(expr), problems);
+                }
+                if more > 0 {
+                    let message = format!("`{name}`: {more} more problems in it are not shown");
+                    problems.push(Problem::new(expr.span, message).help("mend these first"));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fluke_model::service::Service;
 use fluke_model::task::{Location, Task};
 
+use super::MOST_DIAGNOSTICS;
 use crate::hcl::ast::{Block, Body, Expr, Span};
 use crate::hcl::budget::{Budget, Cost};
 use crate::hcl::decode::{Evaluate, Fields};
@@ -31,6 +32,8 @@ pub(super) struct File<'t> {
     pub(super) problems: Vec<Problem>,
     /// Of its tasks; of a file that cannot define local values, all.
     pub(super) task_problems: Vec<Problem>,
+    /// How many more of those there are.
+    pub(super) untold: usize,
 }
 
 /// Tasks, each with where it is declared.
@@ -58,14 +61,26 @@ pub(super) struct Known {
 /// What came of reading a file.
 pub(super) struct Reading {
     known: Known,
+    /// The first ones.
     problems: Vec<Problem>,
+    /// How many more there are.
+    untold: usize,
 }
 
 impl<'t> File<'t> {
     pub(super) fn new(entry: &'t TreeEntry, known: Option<Known>) -> Self {
         let parsed = known.as_ref().and_then(|known| known.defining.clone());
         let (problems, task_problems) = (Vec::new(), Vec::new());
-        Self { entry, text: None, parsed, known, is_fresh: false, problems, task_problems }
+        Self {
+            entry,
+            text: None,
+            parsed,
+            known,
+            is_fresh: false,
+            problems,
+            task_problems,
+            untold: 0,
+        }
     }
 
     pub(super) fn needs_text(&self) -> bool {
@@ -123,7 +138,7 @@ impl<'t> File<'t> {
             let services = services_of(parsed, &source, &evaluate, &mut problems);
             (tasks, services, problems)
         };
-        let (tasks, services, problems) = match &self.parsed {
+        let (tasks, services, mut problems) = match &self.parsed {
             Some(parsed) => read(parsed, Vec::new()),
             None => {
                 let (parsed, problems) = self.parse();
@@ -133,7 +148,8 @@ impl<'t> File<'t> {
         let uses = Uses { locals: watch.used.into_inner(), files: watched.into_used() };
         let cost = before - budget.left();
         let defining = self.defining().filter(|parsed| definitions(parsed, 0).next().is_some());
-        Reading { known: Known { tasks, services, cost, uses, defining }, problems }
+        let untold = keep_first(&mut problems);
+        Reading { known: Known { tasks, services, cost, uses, defining }, problems, untold }
     }
 
     /// Reads it once more, against a budget that what is known of it does not fit in.
@@ -145,6 +161,7 @@ impl<'t> File<'t> {
     pub(super) fn take(&mut self, reading: Reading) {
         self.is_fresh = true;
         self.task_problems = reading.problems;
+        self.untold = reading.untold;
         self.known = Some(reading.known);
     }
 
@@ -153,6 +170,18 @@ impl<'t> File<'t> {
         let is_faultless = self.problems.is_empty() && self.task_problems.is_empty();
         self.known.filter(|known| is_faultless && !known.uses.files.all)
     }
+}
+
+/// Keeps as many problems as are ever shown, and says how many others there are: what a file is
+/// read into waits for all the others.
+fn keep_first(problems: &mut Vec<Problem>) -> usize {
+    let untold = problems.len().saturating_sub(MOST_DIAGNOSTICS);
+    if untold > 0 {
+        problems.sort_by_key(|problem| problem.span.start);
+        problems.truncate(MOST_DIAGNOSTICS);
+        problems.shrink_to_fit();
+    }
+    untold
 }
 
 /// What is neither `locals` nor `task` nor `service`, and what does not belong in `locals`.
@@ -201,7 +230,7 @@ fn tasks_of(
     let mut tasks = Vec::new();
     for block in named_blocks(parsed, "task") {
         let fields = Fields::of_block(block, evaluate, problems);
-        if let Some(read) = read_task(block, fields) {
+        if let Ok(read) = read_task(block, fields) {
             tasks.push((Arc::new(place(read, location(source, block))), block.header()));
         }
     }
@@ -217,7 +246,7 @@ fn services_of(
     let mut services = Vec::new();
     for block in named_blocks(parsed, "service") {
         let fields = Fields::of_block(block, evaluate, problems);
-        if let Some(read) = read_service(block, fields) {
+        if let Ok(read) = read_service(block, fields) {
             let (service, ports) = place_service(read, location(source, block));
             let service = Arc::new(service);
             services.push(DeclaredService { service, header: block.header(), ports });

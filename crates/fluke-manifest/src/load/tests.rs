@@ -148,7 +148,7 @@ fn every_mistake_says_where_it_is_and_what_to_do() {
             "task \"a b\" {\n  selector {\n    match_labels = { \"a b\" = 1 }\n  }\n  systemd \"x\" {\n    unit = \"a.service\"\n  }\n}\n".to_string(),
             vec![
                 "1:6 ' ' is not allowed in a task name; use letters, digits, `.`, `_`, `-` and `/`",
-                "3:20 `match_labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
+                "3:22 `match_labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
             ],
         ),
         (
@@ -158,6 +158,104 @@ fn every_mistake_says_where_it_is_and_what_to_do() {
     ] {
         assert_eq!(wrong(&text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_selector_that_says_nothing_never_means_every_host() {
+    let step = "  systemd \"s\" {\n    unit = \"a.service\"\n  }";
+    let with = |lines: &str| task(step).replace("    match_labels = {}\n", lines);
+    let silent = "2:3 a `selector` block must say which hosts it matches; add `match_labels = { … }`; an empty map matches every host";
+    for (lines, expected) in [
+        ("", silent),
+        ("    match_labels = null\n", silent),
+        ("    match_expressions = null\n", silent),
+        ("    match_labels = true ? null : {}\n    match_expressions = null\n", silent),
+        (
+            "    match_lables = {}\n",
+            "3:5 unknown attribute `match_lables`; did you mean `match_labels`?",
+        ),
+        (
+            "    match_expressions = [{ key = \"a\", operator = \"not_in\", values = [\"b\", null] }]\n",
+            "3:75 `match_expressions`: a value must not be null",
+        ),
+        (
+            "    match_labels = 5\n",
+            "3:20 `match_labels` must be a map of strings, but this is a number",
+        ),
+    ] {
+        assert_eq!(wrong(&with(lines)), [expected], "{lines}");
+        let service = with(lines).replace("task", "service").replace(step, "  image = \"web:1\"");
+        assert_eq!(wrong(&service), [expected], "{lines}");
+    }
+    let all = model(&[("a.fluke.hcl", &task(step))]);
+    assert_eq!(all.tasks.len(), 1, "an empty map is said, and means every host");
+}
+
+#[test]
+fn every_mistake_in_a_selector_is_told_where_it_stands() {
+    let step = "  systemd \"s\" {\n    unit = \"a.service\"\n  }";
+    let lines = r#"    match_labels = {
+      "a b" = 1
+      role  = "x y"
+    }
+    match_expressions = [
+      { key = "a b", operator = "is", values = ["c", "d e"] },
+      { key = "a", operator = "in", value = ["c"], extra = 1 },
+      { key = "a", operator = "in" },
+      "a in b",
+    ]
+"#;
+    let text = task(step).replace("    match_labels = {}\n", lines);
+    let told: Vec<_> = wrong(&text).iter().map(|it| it[..it.len().min(44)].to_string()).collect();
+    assert_eq!(
+        told,
+        [
+            "4:7 `match_labels`: ' ' is not allowed in a ",
+            "5:15 `match_labels`: ' ' is not allowed in a",
+            "8:15 `match_expressions`: ' ' is not allowed",
+            "8:33 `match_expressions`: the operator \"is\" ",
+            "8:54 `match_expressions`: ' ' is not allowed",
+            "9:37 `match_expressions`: unknown key `value",
+            "9:52 `match_expressions`: unknown key `extra",
+            "10:7 `match_expressions`: `in` and `not_in` ",
+            "11:7 `match_expressions`: each expression is",
+        ]
+    );
+}
+
+/// A value that is worked out once costs next to nothing to use; what is wrong with it must not
+/// cost more.
+#[test]
+fn what_is_wrong_with_a_value_that_many_blocks_use_is_bounded() {
+    let locals = r#"locals {
+  wrong = [for n in range(1000) : { key = "a b", operator = "is", values = ["c d", "e f"] }]
+}
+"#;
+    let selects = |n: usize| {
+        let step = "systemd \"s\" {\n unit = \"a.service\"\n}";
+        let all = task(step).replace("match_labels = {}", "match_expressions = local.wrong");
+        all.replace("task \"t\"", &format!("task \"t{n}\""))
+    };
+    let text: String = (0..100).map(selects).collect();
+    let loaded = load(&[("a.fluke.hcl", &text), ("b.fluke.hcl", locals)]);
+    assert!(loaded.model.is_none());
+    assert_eq!(loaded.diagnostics.len(), MOST_DIAGNOSTICS + 1);
+    let said: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
+    // Of each use three parts with four mistakes each, and how many more there are.
+    assert!(said[12].ends_with("3988 more problems in it are not shown; mend these first"));
+    assert!(said[13].starts_with("a.fluke.hcl:11:"), "{}", said[13]);
+    assert!(said[200].ends_with("1100 more problems are not shown; mend these first"), "{said:?}");
+}
+
+#[test]
+fn problems_of_many_files_are_counted_and_the_first_of_them_shown() {
+    let text: String = (0..150).map(|n| format!("nothing \"{n}\" {{}}\n")).collect();
+    let loaded = load(&[("a.fluke.hcl", &text), ("b.fluke.hcl", &text), ("c.fluke.hcl", &text)]);
+    let files: Vec<_> = loaded.diagnostics.iter().map(|it| &*it.file).collect();
+    assert_eq!(files[..150], ["a.fluke.hcl"; 150]);
+    assert_eq!(files[150..], ["b.fluke.hcl"; 51]);
+    let last = loaded.diagnostics.last().map(ToString::to_string).unwrap_or_default();
+    assert!(last.ends_with("250 more problems are not shown; mend these first"), "{last}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use fluke_model::policy::Policy;
 
-use crate::hcl::decode::{Field, Fields};
+use crate::hcl::decode::{Field, Fields, Reported};
 
 const POLICIES: &[(&str, Policy)] = &[
     ("remediate", Policy::Remediate),
@@ -10,7 +10,7 @@ const POLICIES: &[(&str, Policy)] = &[
     ("alert_only", Policy::AlertOnly),
 ];
 
-pub(super) fn read(mut fields: Fields<'_, '_>) -> Option<Policy> {
+pub(super) fn read(mut fields: Fields<'_, '_>) -> Result<Policy, Reported> {
     let policy = fields.required(Field::word("policy", POLICIES));
     fields.finish();
     policy

@@ -4,10 +4,12 @@ mod image;
 mod port;
 mod size;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use fluke_model::bounds::{self, MAX_PATH, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES};
+use fluke_model::bounds::{
+    self, MAX_ENV, MAX_PATH, MAX_REPLICAS, MAX_TEXT, MAX_VOLUMES, MAX_WORDS,
+};
 use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
@@ -15,7 +17,7 @@ use fluke_model::service::{ContainerSpec, HealthSpec, Port, RESCHEDULE_AFTER, Re
 
 use super::{drift, selector};
 use crate::hcl::ast::{Block, Span};
-use crate::hcl::decode::{Field, Fields, Mistake};
+use crate::hcl::decode::{Field, Fields, Mistake, Reported, Spanned};
 
 /// What to do with what is too much for a manifest.
 const ELSEWHERE: &str = "let the image bring what is large, or a volume";
@@ -41,12 +43,13 @@ pub struct ReadService {
 }
 
 /// Reads a `service` block; what is wrong with it is reported.
-pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadService> {
-    let label = block.labels.first()?;
+pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Result<ReadService, Reported> {
+    let label = &block.labels[0];
     let name = ServiceName::new(&label.text);
-    let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), ""));
     let description = fields.optional(Field::string("description"));
-    let policy = fields.block("drift").and_then(|block| drift::read(fields.within(block)));
+    let drift = fields.block("drift");
+    let policy = drift.and_then(|block| drift::read(fields.within(block)).ok());
     let selector = fields.required_block("selector");
     let selector = selector.and_then(|block| selector::read(fields.within(block)));
     let replicas = fields.optional(Field::integer("replicas", 0..=MAX_REPLICAS.into()));
@@ -55,7 +58,7 @@ pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadSer
     let container = read_container(&mut fields);
     let ports = port::read_all(&mut fields);
     fields.finish();
-    Some(ReadService {
+    Ok(ReadService {
         name: name?,
         description,
         policy,
@@ -67,51 +70,48 @@ pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadSer
     })
 }
 
-fn read_container(fields: &mut Fields<'_, '_>) -> Option<ContainerSpec> {
+fn read_container(fields: &mut Fields<'_, '_>) -> Result<ContainerSpec, Reported> {
     let image = read_image(fields);
-    let command = fields.optional(Field::strings("command").then(some_words));
-    let env = fields.optional(Field::string_map("env").then(variables)).unwrap_or_default();
+    let command = Field::strings("command").then(some_words);
+    let command = fields.optional(command.each(|n, word| within(bounds::word(n, &word), word)));
+    let env = Field::string_map("env").then(some_variables).entries(variable, value);
+    let env = fields.or(env, BTreeMap::new());
     let volumes = read_volumes(fields);
-    let health = match fields.block("health") {
-        Some(block) => read_health(fields.within(block)).map(Some),
-        None => Some(None),
-    };
-    let resources = match fields.block("resources") {
-        Some(block) => read_resources(fields.within(block)),
-        None => Some(Resources::default()),
-    };
-    let (image, volumes, health, resources) = (image?, volumes?, health?, resources?);
+    let health = fields.block("health").map(|block| read_health(fields.within(block))).transpose();
+    let resources = fields.block("resources");
+    let resources = resources.map(|block| read_resources(fields.within(block)));
+    let resources = resources.unwrap_or_default();
+    let (image, volumes, health) = (image?, volumes?, health?);
     let spec = ContainerSpec { image, command, env, volumes, health, resources };
     // Each part may be within its bounds, and all of them too much.
     if let Err(excess) = bounds::container(&spec) {
-        fields.report(fields.header(), format!("this service: {excess}"), ELSEWHERE);
-        return None;
+        return Err(fields.report(fields.header(), format!("this service: {excess}"), ELSEWHERE));
     }
-    Some(spec)
+    Ok(spec)
 }
 
 /// Exactly one of `image` and `build`.
-fn read_image(fields: &mut Fields<'_, '_>) -> Option<String> {
-    let has_image = fields.has("image");
-    let image = fields.optional(Field::nonempty_string("image").then(image::check));
-    match (has_image, fields.block("build")) {
-        (true, None) => image,
-        (true, Some(build)) => {
-            let message = "a service has either an `image` or a `build` block, not both";
-            fields.report(build.header(), message, "remove one of the two");
-            None
-        }
-        (false, Some(build)) => {
-            let message = "this version of fluke does not build images yet";
-            fields.report(build.header(), message, "build it elsewhere, and name it with `image`");
-            None
-        }
-        (false, None) => {
-            let help = "for example image = \"registry.example/shop/web:1.4.2\"";
-            fields.report(fields.header(), "a service needs an `image`", help);
-            None
-        }
+fn read_image(fields: &mut Fields<'_, '_>) -> Result<String, Reported> {
+    let image = Field::nonempty_string("image").then(image::check);
+    let (build, is_written) = (fields.block("build"), fields.has("image"));
+    if is_written && build.is_none() {
+        return fields.required(image);
     }
+    fields.optional(image);
+    Err(match build {
+        Some(build) if is_written => {
+            let message = "a service has either an `image` or a `build` block, not both";
+            fields.report(build.header(), message, "remove one of the two")
+        }
+        Some(build) => {
+            let message = "this version of fluke does not build images yet";
+            fields.report(build.header(), message, "build it elsewhere, and name it with `image`")
+        }
+        None => {
+            let help = "for example image = \"registry.example/shop/web:1.4.2\"";
+            fields.report(fields.header(), "a service needs an `image`", help)
+        }
+    })
 }
 
 fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
@@ -119,7 +119,7 @@ fn some_words(words: Vec<String>) -> Result<Vec<String>, Mistake> {
         true => {
             Err(Mistake::value("it must not be empty").help("leave it out for the image's own"))
         }
-        false => within(bounds::words(&words), words),
+        false => within(bounds::many("command", words.len(), MAX_WORDS), words),
     }
 }
 
@@ -133,12 +133,12 @@ fn text(most: usize) -> impl Fn(String) -> Result<String, Mistake> {
     move |text| within(bounds::long("it", &text, most), text)
 }
 
-/// Accepts values that can be completed on a host: every `${` has its `}`.
-pub(super) fn closed(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
-    match env.iter().find(|(_, value)| !is_closed(value)) {
-        Some((name, _)) => Err(Mistake::value(format!("\"{name}\" has a `${{` without a `}}`"))
+/// Accepts a value that can be completed on a host: every `${` has its `}`.
+pub(super) fn closed(name: &str, value: String) -> Result<String, Mistake> {
+    match is_closed(&value) {
+        true => Ok(value),
+        false => Err(Mistake::value(format!("\"{name}\" has a `${{` without a `}}`"))
             .help("write `$NAME` for a variable of the host, and `$$` for a dollar")),
-        None => Ok(env),
     }
 }
 
@@ -155,40 +155,41 @@ fn is_closed(value: &str) -> bool {
     true
 }
 
-fn variables(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Mistake> {
-    let is_name = |name: &str| {
-        let mut letters = name.bytes();
-        letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-            && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
-    };
-    match env.keys().find(|name| !is_name(name)) {
-        Some(name) => Err(Mistake::value(format!("\"{name}\" is not a variable's name"))
+type Variables = BTreeMap<String, String>;
+
+fn some_variables(env: Variables) -> Result<Variables, Mistake> {
+    within(bounds::many("env", env.len(), MAX_ENV), env)
+}
+
+fn variable(name: &str) -> Result<String, Mistake> {
+    let mut letters = name.bytes();
+    let is_name = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_');
+    match is_name {
+        true => within(bounds::variable(name), name.to_string()),
+        false => Err(Mistake::value(format!("\"{name}\" is not a variable's name"))
             .help("use letters, digits and `_`, with no digit at the beginning")),
-        None => {
-            let env = closed(env)?;
-            within(bounds::env(env.iter()), env)
-        }
     }
 }
 
-fn read_volumes(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<VolumeName, String>> {
-    let (mut volumes, mut paths, mut sound) = (BTreeMap::new(), HashMap::new(), true);
+fn value(name: &str, value: String) -> Result<String, Mistake> {
+    let value = closed(name, value)?;
+    within(bounds::value_of(name, &value), value)
+}
+
+fn read_volumes(fields: &mut Fields<'_, '_>) -> Result<BTreeMap<VolumeName, String>, Reported> {
+    let (mut volumes, mut paths, mut sound) = (BTreeMap::new(), HashMap::new(), Ok(()));
     for (n, block) in fields.blocks("volume", &["name"]).into_iter().enumerate() {
         if n == MAX_VOLUMES {
             let message = format!("a service has at most {MAX_VOLUMES} volumes");
-            fields.report(block.header(), message, "keep more in one of them");
-            sound = false;
+            sound = Err(fields.report(block.header(), message, "keep more in one of them"));
         }
-        let label = &block.labels[0];
-        let name = VolumeName::new(&label.text);
-        let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
-        let mut inner = fields.within(block);
-        let path = Field::string("path").then(text(MAX_PATH)).then(mount_point);
-        let path = inner.required_spanned(path);
-        inner.finish();
-        let (Some(name), Some(path)) = (name, path) else {
-            sound = false;
-            continue;
+        let (name, path) = match read_volume(block, fields.within(block)) {
+            Ok(volume) => volume,
+            Err(reported) => {
+                sound = Err(reported);
+                continue;
+            }
         };
         if let Some(other) = paths.insert(path.value.clone(), name.clone()) {
             let message = format!("the volumes `{other}` and `{name}` have the same path");
@@ -199,7 +200,20 @@ fn read_volumes(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<VolumeName, Stri
             fields.report(block.header(), message, "give one of the two another name");
         }
     }
-    sound.then_some(volumes)
+    sound.map(|()| volumes)
+}
+
+fn read_volume(
+    block: &Block,
+    mut fields: Fields<'_, '_>,
+) -> Result<(VolumeName, Spanned<String>), Reported> {
+    let label = &block.labels[0];
+    let name = VolumeName::new(&label.text);
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), ""));
+    let path = Field::string("path").then(text(MAX_PATH)).then(mount_point);
+    let path = fields.required_spanned(path);
+    fields.finish();
+    Ok((name?, path?))
 }
 
 fn mount_point(path: String) -> Result<String, Mistake> {
@@ -212,7 +226,7 @@ fn mount_point(path: String) -> Result<String, Mistake> {
     }
 }
 
-fn read_health(mut fields: Fields<'_, '_>) -> Option<HealthSpec> {
+fn read_health(mut fields: Fields<'_, '_>) -> Result<HealthSpec, Reported> {
     let command = fields.required(Field::nonempty_string("command").then(text(MAX_TEXT)));
     let mut time = |name, default: u64| {
         let field = Field::duration(name).then(some_time);
@@ -223,7 +237,7 @@ fn read_health(mut fields: Fields<'_, '_>) -> Option<HealthSpec> {
     let retries = fields.or(Field::integer("retries", 1..=100), 3) as u32;
     fields.finish();
     let start_period_ms = start_period.as_millis() as u64;
-    Some(HealthSpec { command: command?, interval_ms, timeout_ms, retries, start_period_ms })
+    Ok(HealthSpec { command: command?, interval_ms, timeout_ms, retries, start_period_ms })
 }
 
 fn some_time(time: Duration) -> Result<Duration, Mistake> {
@@ -233,7 +247,7 @@ fn some_time(time: Duration) -> Result<Duration, Mistake> {
     }
 }
 
-fn read_resources(mut fields: Fields<'_, '_>) -> Option<Resources> {
+fn read_resources(mut fields: Fields<'_, '_>) -> Resources {
     let cpu_millis = fields.optional(Field::number("cpu").then(|cores| {
         let millis = (cores.to_f64() * 1000.0).round();
         match (10.0..=1_024_000.0).contains(&millis) {
@@ -244,7 +258,7 @@ fn read_resources(mut fields: Fields<'_, '_>) -> Option<Resources> {
     }));
     let memory = fields.optional(Field::string("memory").then(size::parse));
     fields.finish();
-    Some(Resources { cpu_millis, memory })
+    Resources { cpu_millis, memory }
 }
 
 /// What no two ports of all services may share: two that answer the same would be a coin toss.
@@ -293,10 +307,4 @@ impl std::fmt::Display for Entrance {
             Self::AnyName(port) => write!(f, "TLS at the external tcp port {port}"),
         }
     }
-}
-
-/// Whether a label is used twice.
-fn first_twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let mut seen = HashSet::new();
-    names.into_iter().find(|name| !seen.insert(*name))
 }

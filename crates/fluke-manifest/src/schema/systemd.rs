@@ -2,7 +2,7 @@
 
 use fluke_model::task::{ExecutorSpec, SystemdSpec, UnitState};
 
-use crate::hcl::decode::{Field, Fields, Mistake};
+use crate::hcl::decode::{Field, Fields, Mistake, Reported};
 
 const STATES: &[(&str, UnitState)] =
     &[("running", UnitState::Running), ("stopped", UnitState::Stopped)];
@@ -21,11 +21,11 @@ const SUFFIXES: [&str; 11] = [
     "scope",
 ];
 
-pub(super) fn read(fields: &mut Fields<'_, '_>) -> Option<ExecutorSpec> {
+pub(super) fn read(fields: &mut Fields<'_, '_>) -> Result<ExecutorSpec, Reported> {
     let unit = fields.required(Field::string("unit").then(with_suffix));
     let state = fields.or(Field::word("state", STATES), UnitState::default());
     let enabled = fields.or(Field::bool("enabled"), true);
-    Some(ExecutorSpec::Systemd(SystemdSpec { unit: unit?, state, enabled }))
+    Ok(ExecutorSpec::Systemd(SystemdSpec { unit: unit?, state, enabled }))
 }
 
 fn with_suffix(unit: String) -> Result<String, Mistake> {

@@ -10,7 +10,7 @@ use fluke_model::task::{OnFailure, Step};
 
 use super::{EXECUTORS, drift, selector};
 use crate::hcl::ast::Block;
-use crate::hcl::decode::{Field, Fields, Mistake};
+use crate::hcl::decode::{Field, Fields, Mistake, Reported};
 
 /// A task block that has nothing wrong with it.
 pub struct ReadTask {
@@ -30,23 +30,26 @@ const FAILURE: &[(&str, OnFailure)] =
     &[("abort", OnFailure::Abort), ("continue", OnFailure::Continue)];
 
 /// Reads a `task` block; what is wrong with it is reported.
-pub fn read_task(block: &Block, mut fields: Fields<'_, '_>) -> Option<ReadTask> {
-    let label = block.labels.first()?;
+pub fn read_task(block: &Block, mut fields: Fields<'_, '_>) -> Result<ReadTask, Reported> {
+    let label = &block.labels[0];
     let name = TaskName::new(&label.text);
-    let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), ""));
     let description = fields.optional(Field::string("description"));
     let drift = fields.block("drift");
-    let policy = drift.and_then(|block| drift::read(fields.within(block)));
+    let policy = drift.and_then(|block| drift::read(fields.within(block)).ok());
     let selector = fields.required_block("selector");
     let selector = selector.and_then(|block| selector::read(fields.within(block)));
     let kinds: Vec<_> = EXECUTORS.iter().map(|executor| executor.kind).collect();
     let executors = fields.any_of(&kinds, &["name"]);
     let steps = read_steps(&executors, &mut fields);
     fields.finish();
-    Some(ReadTask { name: name?, description, policy, selector: selector?, steps: steps? })
+    Ok(ReadTask { name: name?, description, policy, selector: selector?, steps: steps? })
 }
 
-fn read_steps<'b>(blocks: &[&'b Block], fields: &mut Fields<'b, '_>) -> Option<Vec<Step>> {
+fn read_steps<'b>(
+    blocks: &[&'b Block],
+    fields: &mut Fields<'b, '_>,
+) -> Result<Vec<Step>, Reported> {
     let mut seen = HashSet::new();
     let mut steps = Vec::with_capacity(blocks.len());
     for block in blocks {
@@ -60,16 +63,19 @@ fn read_steps<'b>(blocks: &[&'b Block], fields: &mut Fields<'b, '_>) -> Option<V
     steps.into_iter().collect()
 }
 
-fn read_step(block: &Block, mut fields: Fields<'_, '_>) -> Option<Step> {
+fn read_step(block: &Block, mut fields: Fields<'_, '_>) -> Result<Step, Reported> {
     let label = &block.labels[0];
     let address = StepAddress::new(&block.kind.text, &label.text);
-    let address = address.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let address = address.map_err(|error| fields.report(label.span, error.to_string(), ""));
     let on_failure = fields.or(Field::word("on_failure", FAILURE), OnFailure::default());
     let timeout = fields.optional(Field::duration("timeout").then(some_time));
-    let executor = EXECUTORS.iter().find(|executor| executor.kind == &*block.kind.text)?;
-    let spec = (executor.read)(&mut fields);
+    let executor = EXECUTORS.iter().find(|executor| executor.kind == &*block.kind.text);
+    let spec = match executor {
+        Some(executor) => (executor.read)(&mut fields),
+        None => Err(fields.report(block.header(), "no executor has this name", "")),
+    };
     fields.finish();
-    Some(Step { address: address?, on_failure, timeout, spec: spec? })
+    Ok(Step { address: address?, on_failure, timeout, spec: spec? })
 }
 
 fn some_time(timeout: Duration) -> Result<Duration, Mistake> {

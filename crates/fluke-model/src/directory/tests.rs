@@ -49,6 +49,10 @@ fn every_subnet_has_addresses_of_its_own() {
     for subnet in all {
         assert!(hosts.insert(subnet.host()) && networks.insert(subnet.network()));
         assert!(subnet.contains(subnet.gateway()) && !subnet.contains(subnet.host()));
+        assert_eq!(
+            (Subnet::of(subnet.address(9)), Subnet::of(subnet.host())),
+            (Some(subnet), None)
+        );
     }
     let last = Subnet::new(Subnet::COUNT - 1).expect("in range");
     assert_eq!(last.network(), Ipv4Addr::new(10, 255, 255, 0));

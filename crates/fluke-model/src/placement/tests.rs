@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::bounds::MAX_REPLICAS;
 
 fn name(number: usize) -> AgentName {
     AgentName::new(format!("h{number}")).expect("a name")
@@ -167,6 +168,23 @@ fn a_new_host_takes_its_share_and_no_more() {
     assert!(loads(&after).values().all(|load| *load == 2));
 }
 
+/// As many as there can be: a host is not looked at anew for each replica.
+#[test]
+fn as_many_as_there_may_be_find_their_places_and_make_room_for_as_many_hosts_again() {
+    let count = MAX_REPLICAS as usize;
+    let fresh: Vec<Candidate> = (0..count / 2).map(|number| here(number, &[])).collect();
+    let placement = placed(MAX_REPLICAS, false, &fresh);
+    assert!(loads(&placement).values().all(|load| *load == 2));
+    let mut held: BTreeMap<&AgentName, Vec<u32>> = BTreeMap::new();
+    placement.iter().for_each(|(number, host)| held.entry(host).or_default().push(*number));
+    let mut hosts: Vec<Candidate> =
+        (0..count / 2).map(|number| here(number, &held[&name(number)])).collect();
+    hosts.extend((count / 2..count).map(|number| here(number, &[])));
+    let after = placed(MAX_REPLICAS, false, &hosts);
+    assert_eq!(moved(&placement, &after), count / 2);
+    assert!(loads(&after).values().all(|load| *load == 1));
+}
+
 prop_compose! {
     fn fleet()(hosts in prop::collection::vec((
         prop::option::of(0u64..600),
@@ -241,6 +259,32 @@ proptest! {
         let after = placed(replicas, false, &hosts);
         let its_own = before.values().filter(|host| **host == lost).count();
         prop_assert_eq!(moved(&before, &after), its_own);
+    }
+
+    #[test]
+    fn when_a_host_comes_it_takes_its_share_and_nothing_moves_between_others(
+        candidates in fleet(), replicas in 0u32..12, stateful: bool,
+    ) {
+        let kept = |it: Candidate| match stateful {
+            true => it,
+            false => Candidate { volumes: BTreeMap::new(), ..it },
+        };
+        let candidates: Vec<Candidate> = candidates.into_iter().map(kept).collect();
+        let before = placed(replicas, stateful, &candidates);
+        let mut hosts = settled(&candidates, &before);
+        let here_before = hosts.iter().filter(|it| it.matches && it.away.is_none());
+        let here_before: BTreeSet<AgentName> = here_before.map(|it| it.host.clone()).collect();
+        prop_assume!(!here_before.is_empty());
+        hosts.push(here(candidates.len(), &[]));
+        let after = placed(replicas, stateful, &hosts);
+        for (number, host) in &after {
+            let is_its = *host == name(candidates.len());
+            prop_assert!(is_its || before.get(number) == Some(host), "{} moved to {}", number, host);
+        }
+        // What may have volumes stays where it is; so does what waits for a host that is away.
+        let shared = before.values().filter(|host| here_before.contains(*host)).count();
+        let share = if stateful { 0 } else { shared / (here_before.len() + 1) };
+        prop_assert_eq!(moved(&before, &after), share);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::gather::Gather;
 use crate::id::{Hash256, ServiceName};
 use crate::label::{Labels, Selector};
 use crate::policy::Policy;
-use crate::service::{Replica, Service, SnapshotService};
+use crate::service::{Replica, Service, ServiceHashes, SnapshotService};
 use crate::task::Task;
 use shelf::{Index, Offer, Shelf};
 
@@ -114,19 +114,20 @@ impl Offer for OfferedTask {
 #[derive(Debug)]
 struct OfferedService {
     service: Arc<Service>,
-    default_policy: Policy,
-    /// Of one that every matching host has.
-    own: Option<(Hash256, Arc<SnapshotService>)>,
+    /// As every matching host has it. Who has numbers of it shares all but the replicas.
+    resolved: Arc<SnapshotService>,
+    hash: Hash256,
+    hashes: ServiceHashes,
 }
 
 impl OfferedService {
-    fn resolve(
-        service: &Service,
-        default_policy: Policy,
-        replicas: Vec<Replica>,
-    ) -> (Hash256, Arc<SnapshotService>) {
-        let resolved = Arc::new(SnapshotService::new(service, default_policy, replicas));
-        (resolved.hash(), resolved)
+    fn is_numbered(&self) -> bool {
+        self.service.replicas.is_some()
+    }
+
+    /// Of one that every matching host has.
+    fn own(&self) -> Option<(Hash256, Arc<SnapshotService>)> {
+        (!self.is_numbered()).then(|| (self.hash, self.resolved.clone()))
     }
 
     /// Those of a host's numbers that there are.
@@ -139,7 +140,8 @@ impl OfferedService {
 
     fn numbered(&self, numbers: &BTreeSet<u32>) -> (Hash256, Arc<SnapshotService>) {
         let replicas = numbers.iter().copied().map(Replica::Number).collect();
-        Self::resolve(&self.service, self.default_policy, replicas)
+        let numbered = SnapshotService { replicas, ..(*self.resolved).clone() };
+        (self.hashes.each(&numbered.replicas), Arc::new(numbered))
     }
 }
 
@@ -147,9 +149,10 @@ impl Offer for OfferedService {
     type Of = Service;
 
     fn new(service: &Arc<Service>, default_policy: Policy) -> Self {
-        let is_own = service.replicas.is_none();
-        let own = is_own.then(|| Self::resolve(service, default_policy, vec![Replica::Own]));
-        Self { service: service.clone(), default_policy, own }
+        let resolved = SnapshotService::new(service, default_policy, vec![Replica::Own]);
+        let hashes = ServiceHashes::of(&resolved);
+        let hash = hashes.each(&resolved.replicas);
+        Self { service: service.clone(), resolved: Arc::new(resolved), hash, hashes }
     }
 
     fn of(&self) -> &Arc<Service> {
@@ -165,11 +168,9 @@ impl Offer for OfferedService {
     }
 
     fn is_same_for_hosts(&self, other: &Self) -> bool {
-        let (one, other) = (&self.service, &other.service);
-        one.policy == other.policy
-            && one.selector == other.selector
-            && one.replicas == other.replicas
-            && one.container == other.container
+        self.hash == other.hash
+            && self.service.selector == other.service.selector
+            && self.service.replicas == other.service.replicas
     }
 }
 
@@ -219,7 +220,7 @@ impl Compiler {
         let tasks = self.tasks.matching(labels);
         let tasks = tasks.map(|found| (found.hash, found.resolved.clone())).collect();
         let services: Vec<_> =
-            self.services.matching(labels).filter_map(|found| found.own.clone()).collect();
+            self.services.matching(labels).filter_map(|found| found.own()).collect();
         let snapshot = match Snapshot::from_hashed(tasks) {
             snapshot if services.is_empty() => snapshot,
             snapshot => snapshot.with_hashed_services(services),
@@ -258,7 +259,7 @@ impl Compiler {
 
     /// Whether what such a host should be depends on where replicas are placed.
     pub fn has_numbered(&self, labels: &Labels) -> bool {
-        self.services.matching(labels).any(|found| found.own.is_none())
+        self.services.matching(labels).any(|found| found.is_numbered())
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::id::{LabelKey, LabelValue, StepAddress};
+use crate::id::{LabelKey, LabelValue, PortName, StepAddress};
 use crate::label::{Labels, Selector};
-use crate::service::Replica;
+use crate::service::{Port, Replica, Traffic};
 use crate::task::{ExecutorSpec, Location, OnFailure, ShellSpec};
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -172,6 +172,44 @@ fn hosts_with_the_same_labels_and_replicas_share_a_snapshot_also_after_a_commit_
     let next = next.follow(&with_services(&[changed]));
     assert_eq!(next.snapshot_with(&app, &placed("web", &[0])).hash(), one.hash());
     assert_eq!(next.snapshot_with(&app, &placed("web", &[1])).services().len(), 0);
+}
+
+#[test]
+fn hosts_with_replicas_of_one_service_share_what_runs_and_each_has_a_hash_of_its_own() {
+    let compiler =
+        Compiler::new(&with_services(&[service("web", Some(3), &[])]), Policy::Remediate);
+    let of = |number: u32| {
+        let snapshot = compiler.snapshot_with(&labels(&[]), &placed("web", &[number]));
+        (snapshot.services()[0].clone(), snapshot.service_hashes()[0])
+    };
+    let ((one, hash), (other, other_hash)) = (of(0), of(1));
+    let runs = |it: &SnapshotService| it.container.clone().expect("understood");
+    assert!(Arc::ptr_eq(&runs(&one), &runs(&other)));
+    assert_eq!((hash, other_hash), (one.hash(), other.hash()), "as whoever gets it makes it");
+    assert_ne!(hash, other_hash);
+}
+
+#[test]
+fn a_commit_concerns_hosts_whose_services_listen_elsewhere() {
+    for replicas in [None, Some(1)] {
+        let web = service("web", replicas, &[]);
+        let first = Compiler::new(&with_services(std::slice::from_ref(&web)), Policy::Remediate);
+        let got = |compiler: &Compiler| compiler.snapshot_with(&labels(&[]), &placed("web", &[0]));
+        let before = got(&first);
+        let listens = |domain: Option<&str>| {
+            let traffic = Traffic::Http { domain: domain.map(str::to_string) };
+            let name = PortName::new("http").expect("name");
+            let ports = vec![Port { name, container: 80, traffic }];
+            with_services(&[Arc::new(Service { ports, ..(*web).clone() })])
+        };
+        let next = first.follow(&listens(None));
+        assert!(!next.says_the_same_as(&first, &labels(&[])));
+        assert_eq!(got(&next).services()[0].listens, [80]);
+        assert_ne!(got(&next).hash(), before.hash());
+        // Who is led there is nothing to them.
+        let led_to = next.follow(&listens(Some("shop.example")));
+        assert!(led_to.says_the_same_as(&next, &labels(&[])));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use axum::extract::State;
 use axum::response::Response;
-use fluke_model::api::{ReplicaCounts, ServiceView};
+use fluke_model::api::ReplicaCounts;
 use fluke_model::policy::Policy;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -20,7 +20,7 @@ use super::App;
 use super::overview::{Asked, Overview, Overviews};
 use super::problem::{Problem, Sort};
 use crate::meter::{Counter, EXECUTORS, Refused};
-use crate::services::listing::{self, Looking};
+use crate::services::listing::{self, Tally};
 use page::Page;
 
 /// What the HTTP side counts on its way.
@@ -104,11 +104,8 @@ fn agents(app: &App, page: &mut Page) {
 
 fn services(app: &App, page: &mut Page) {
     let now = tokio::time::Instant::now().into_std();
-    let looking = Looking { default_policy: app.default_policy, now, idle: &|_| Vec::new() };
     let book = app.desk.book();
-    let services = listing::services(&book, looking);
-    // Of each no more is kept than is counted.
-    let services: Vec<Counted> = services.map(|(_, view)| Counted::from(view())).collect();
+    let services: Vec<Tally> = listing::tallies(&book, now).collect();
     let (free, lacking) = book.view().claims.counts();
     drop(book);
     page.gauge("fluke_subnets", "Subnets that are free for hosts, and that hosts lack.");
@@ -122,10 +119,9 @@ fn services(app: &App, page: &mut Page) {
     let help =
         "Services that lack something: all their replicas, some of them, a way in from outside.";
     page.gauge("fluke_services_lacking", help);
-    let lacking =
-        |lacks: fn(&Counted) -> bool| services.iter().filter(|it| lacks(it)).count() as u64;
-    page.labelled(&[("what", "all")], lacking(Counted::lacks_all));
-    page.labelled(&[("what", "some")], lacking(Counted::lacks_some));
+    let lacking = |lacks: fn(&Tally) -> bool| services.iter().filter(|it| lacks(it)).count() as u64;
+    page.labelled(&[("what", "all")], lacking(lacks_all));
+    page.labelled(&[("what", "some")], lacking(lacks_some));
     page.labelled(&[("what", "way")], lacking(|it| it.lacks_a_way));
     let sum = |count: fn(&ReplicaCounts) -> u32| -> u64 {
         services.iter().map(|it| u64::from(count(&it.replicas))).sum()
@@ -137,29 +133,12 @@ fn services(app: &App, page: &mut Page) {
     page.labelled(&[("count", "failed")], sum(|counts| counts.failed));
 }
 
-/// What is counted of a service.
-struct Counted {
-    status: Status,
-    replicas: ReplicaCounts,
-    /// Nobody gets in to it who should.
-    lacks_a_way: bool,
+fn lacks_all(service: &Tally) -> bool {
+    service.replicas.serving == 0 && service.replicas.wanted > 0
 }
 
-impl From<ServiceView> for Counted {
-    fn from(service: ServiceView) -> Self {
-        let lacks_a_way = service.routes.iter().any(|route| route.loaded == 0);
-        Self { status: service.status, replicas: service.counts, lacks_a_way }
-    }
-}
-
-impl Counted {
-    fn lacks_all(&self) -> bool {
-        self.replicas.serving == 0 && self.replicas.wanted > 0
-    }
-
-    fn lacks_some(&self) -> bool {
-        !self.lacks_all() && self.replicas.serving < self.replicas.wanted
-    }
+fn lacks_some(service: &Tally) -> bool {
+    !lacks_all(service) && service.replicas.serving < service.replicas.wanted
 }
 
 fn work(app: &App, page: &mut Page) {

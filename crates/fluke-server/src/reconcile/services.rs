@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 
 use fluke_model::api::{AgentDeployment, AgentService, NetworkPart, TaskCounts};
+use fluke_model::bounds::Excess;
+use fluke_model::deployments::Deployments;
 use fluke_model::gather::Gather;
 use fluke_model::id::{InstructionId, ServiceName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport, ToAgent};
 use fluke_model::policy::Trigger;
 use fluke_model::service::{
-    DeploymentId, DeploymentReport, Health, Phase, Replica, ServiceExecutor, SnapshotService,
+    DeploymentReport, Health, Phase, Replica, ServiceExecutor, SnapshotService,
 };
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -23,7 +25,7 @@ use super::{Effect, Machine, Now, Progress, Request, What};
 /// What is known of an agent's services.
 #[derive(Debug, Default)]
 pub(super) struct Services {
-    pub(super) deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    pub(super) deployments: Deployments,
     pub(super) standings: BTreeMap<Place, Standing>,
     /// Those that people were told of, until they are told that it is over.
     pub(super) told: BTreeMap<ServiceName, Told>,
@@ -41,6 +43,11 @@ impl Machine {
         self.services.get_or_insert_default()
     }
 
+    /// Accepts what the agent says, unless there would be too much to be known of it.
+    pub fn accepts(&self, report: &ServicesReport) -> Result<(), Excess> {
+        self.services.as_ref().map_or(Ok(()), |services| services.deployments.accept(report))
+    }
+
     pub(super) fn services_reported(
         &mut self,
         report: ServicesReport,
@@ -49,12 +56,8 @@ impl Machine {
     ) {
         let services = self.services_mut();
         let is_first = !std::mem::replace(&mut services.has_spoken, true);
-        if report.whole {
-            services.deployments.clear();
-        }
-        report.gone.iter().for_each(|id| drop(services.deployments.remove(id)));
         let named = report.deployments.iter().map(|it| it.service.clone()).gather();
-        services.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+        services.deployments.take(report);
         self.judge_services(&named, is_first, now, effects);
     }
 

@@ -1,6 +1,7 @@
 //! What the desk keeps and decides: from what agents say to what each of them is told. Pure: the
 //! time is an argument, and nothing is sent from here.
 
+mod leading;
 mod making;
 mod reaching;
 
@@ -296,7 +297,7 @@ impl Book {
         match word {
             Word::Forgotten | Word::Came(_) => Urgency::None,
             Word::Services(report) => self.reported(agent, report),
-            Word::Network(report) => self.connects(agent, report),
+            Word::Network(report) => self.connects(agent, report, now.instant),
             Word::Mesh(report) => self.is_reached(agent, report, now.wall),
             Word::Placements(known) if self.heard.replace(known.hash()) == Some(known.hash()) => {
                 Urgency::None
@@ -348,32 +349,6 @@ impl Book {
                 self.services.get(*name).is_some_and(|service| takes(host, service))
             };
             self.changed.unplaced.extend(self.restless.iter().filter(is_taken).cloned());
-        }
-    }
-
-    /// Takes how names, routes and mesh are on a host. Others wait for what a proxy has loaded, and
-    /// for nothing else of it.
-    fn connects(&mut self, agent: &AgentName, report: NetworkReport) -> Urgency {
-        let routes = |host: &HostView| host.network.as_ref().and_then(|it| it.routes.clone());
-        let connect = |host: &mut HostView| {
-            let before = routes(host);
-            host.connects(Some(report));
-            host.is_a_proxy() && routes(host) != before
-        };
-        match self.view.hosts.change(agent, connect) {
-            Some(true) => {
-                self.leads_otherwise(agent);
-                Urgency::Soon
-            }
-            Some(false) | None => Urgency::None,
-        }
-    }
-
-    /// What a proxy leads to looks otherwise when the proxy does.
-    fn leads_otherwise(&mut self, agent: &AgentName) {
-        if self.view.hosts.get(agent).is_some_and(HostView::is_a_proxy) {
-            let led_to = self.directory.routes.table().rows().keys();
-            self.touched.extend(led_to.map(|key| key.service.clone()));
         }
     }
 
@@ -437,7 +412,12 @@ impl Book {
 
     fn reported(&mut self, agent: &AgentName, report: ServicesReport) -> Urgency {
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
-        let (serving, held, presence) = (host.serving(), held(host), host.presence);
+        // More than a host may speak of: nothing of it counts, and its session ends for it.
+        if host.deployments.accept(&report).is_err() {
+            return Urgency::None;
+        }
+        let (serving, held) = (host.serving(), held(host));
+        let (presence, was_hearsay) = (host.presence, host.is_hearsay);
         let kept = report.volumes.is_some().then(|| host.volumes.clone());
         let before = host.services();
         let ran: BTreeSet<ServiceName> =
@@ -455,13 +435,20 @@ impl Book {
             kept.keys().chain(host.volumes.keys()).filter(is_other)
         });
         let others: BTreeSet<ServiceName> = others.cloned().gather();
-        let is_other = presence != host.presence;
+        let is_other = presence != host.presence || was_hearsay != host.is_hearsay;
         let now_serving = host.serving();
         if serving != now_serving || has_retiring(host) {
             let runs = host.deployments.values().map(|it| it.service.clone());
             self.changed.unlisted.extend(ran.into_iter().chain(runs));
         }
-        if is_other || !others.is_empty() || held != self::held(host) {
+        let now_held = self::held(host);
+        let of = |(service, ..): &(ServiceName, _, _, _)| service.clone();
+        let otherwise: BTreeSet<ServiceName> =
+            held.symmetric_difference(&now_held).map(of).gather();
+        self.changed.unlisted.extend(otherwise.iter().cloned());
+        self.changed.unplaced.extend(otherwise.into_iter().chain(others.iter().cloned()));
+        // What it says of some of its services concerns others only where it has just come.
+        if is_other {
             self.changed.unplaced.extend(before);
             self.stir(agent);
         }
@@ -490,10 +477,10 @@ fn has_retiring(host: &HostView) -> bool {
     host.deployments.values().any(|it| it.phase == Phase::Retiring)
 }
 
-/// What of a host decides on where replicas are.
-fn held(host: &HostView) -> BTreeSet<(DeploymentId, bool, bool)> {
+/// What of a host decides on where replicas of a service are.
+fn held(host: &HostView) -> BTreeSet<(ServiceName, DeploymentId, bool, bool)> {
     let held = host.deployments.values();
-    held.map(|it| (it.id, it.phase == Phase::Retiring, it.serves)).gather()
+    held.map(|it| (it.service.clone(), it.id, it.phase == Phase::Retiring, it.serves)).gather()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whose subnet is whose: the earliest claim wins, and who loses gets another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::{Claim, Subnet};
@@ -20,6 +20,8 @@ pub struct Claims {
     by_subnet: BTreeMap<Subnet, AgentName>,
     /// Those for whom none was left, and since when.
     without: BTreeMap<AgentName, Timestamp>,
+    /// Those that were taken, or became free, since that was last asked.
+    changed: BTreeSet<Subnet>,
 }
 
 /// What came of a claim.
@@ -42,13 +44,20 @@ impl Claims {
         self.by_host.get(host).copied()
     }
 
-    /// Whether a container of `host` may be there. Where one is that has no subnet yet, nobody knows;
-    /// where one has to do without, it is among another's.
+    /// Whether a container of `host` may be there. One that has no subnet yet may have chosen any,
+    /// but for those of others; where one has to do without, it is among another's.
     pub fn may_be_at(&self, host: &AgentName, address: Ipv4Addr) -> bool {
+        let is_free = |subnet: &Subnet| !self.by_subnet.contains_key(subnet);
         match self.subnet(host) {
             Some(subnet) => subnet.contains(address),
-            None => !self.is_without(host),
+            None => !self.is_without(host) && Subnet::of(address).as_ref().is_some_and(is_free),
         }
+    }
+
+    /// Those that were taken, or became free, since this was last asked: who has none of its own may
+    /// be there no more, or from now on.
+    pub fn take_changed(&mut self) -> BTreeSet<Subnet> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Whether none was left for a host.
@@ -95,6 +104,7 @@ impl Claims {
         self.without.remove(host);
         if let Some(claim) = self.by_host.remove(host) {
             self.by_subnet.remove(&claim.subnet);
+            self.changed.insert(claim.subnet);
         }
     }
 
@@ -106,6 +116,7 @@ impl Claims {
 
     fn grant(&mut self, host: &AgentName, claim: Claim) {
         self.without.remove(host);
+        self.changed.insert(claim.subnet);
         self.by_host.insert(host.clone(), claim);
         self.by_subnet.insert(claim.subnet, host.clone());
     }
@@ -162,7 +173,27 @@ mod tests {
         for elsewhere in [[10, 200, 8, 9], [10, 100, 0, 7], [192, 0, 2, 1]] {
             assert!(!claims.may_be_at(&name(1), elsewhere.into()), "{elsewhere:?}");
         }
-        assert!(claims.may_be_at(&name(2), [10, 200, 7, 9].into()), "it has none yet");
+    }
+
+    #[test]
+    fn containers_of_a_host_that_has_no_subnet_yet_are_where_nobody_else_is() {
+        let mut claims = Claims::default();
+        assert!(claims.may_be_at(&name(2), [10, 200, 7, 9].into()), "it may have chosen that");
+        for nowhere in [
+            [127, 0, 0, 1],
+            [169, 254, 169, 254],
+            [192, 0, 2, 1],
+            [10, 100, 0, 7],
+            [10, 199, 7, 9],
+            [10, 200, 0, 9],
+            [11, 200, 7, 9],
+        ] {
+            assert!(!claims.may_be_at(&name(2), nowhere.into()), "{nowhere:?}");
+        }
+        claims.claim(&name(1), Some(claim(7, 1)), Timestamp(1));
+        assert!(!claims.may_be_at(&name(2), [10, 200, 7, 9].into()), "that is another's");
+        claims.give_up(&name(1));
+        assert!(claims.may_be_at(&name(2), [10, 200, 7, 9].into()));
     }
 
     #[test]

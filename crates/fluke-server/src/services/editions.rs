@@ -1,15 +1,16 @@
-//! The editions of the routes that there were, and since which of them nothing leads to what has to
-//! go. Pure.
+//! The editions of the routes that there were, since which of them each route is what it is, and
+//! since which nothing leads to what has to go. Pure.
 //!
-//! Where routes change all the time, a proxy has never loaded the newest ones; any edition without
-//! what has to go will do.
+//! Where routes change all the time, a proxy has never loaded the newest ones; any edition since will
+//! do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fluke_model::directory::RouteKey;
 use fluke_model::id::{AgentName, Hash256};
 use fluke_model::service::DeploymentId;
 
-/// How many are known by their hash; a proxy that has loaded an older one has time to load a newer.
+/// How many are known by their hash, besides those that somebody holds.
 const MOST: u64 = 1024;
 
 /// A deployment, on the host where it has to go.
@@ -20,13 +21,21 @@ pub type Leaver = (AgentName, DeploymentId);
 pub struct Editions {
     numbers: BTreeMap<Hash256, u64>,
     newest: Option<(u64, Hash256)>,
+    /// Since which one each route is what it is.
+    since: BTreeMap<RouteKey, u64>,
     /// Since which one nothing leads there.
     without: BTreeMap<Leaver, u64>,
 }
 
 impl Editions {
-    /// These routes are given out, and lead to none of those.
-    pub fn issue(&mut self, routes: Hash256, leavers: BTreeSet<Leaver>) {
+    /// These routes are given out. Of each that is another now than it was: whether there is one.
+    /// Old ones are forgotten, but for those that are held: a proxy that is stuck leads on by them.
+    pub fn issue(
+        &mut self,
+        routes: Hash256,
+        others: impl IntoIterator<Item = (RouteKey, bool)>,
+        is_held: impl Fn(&Hash256) -> bool,
+    ) {
         let number = match self.newest {
             Some((number, newest)) if newest == routes => number,
             Some((number, _)) => number + 1,
@@ -35,8 +44,19 @@ impl Editions {
         self.newest = Some((number, routes));
         self.numbers.insert(routes, number);
         if self.numbers.len() as u64 > MOST {
-            self.numbers.retain(|_, of| *of + MOST > number);
+            self.numbers.retain(|routes, of| *of + MOST > number || is_held(routes));
         }
+        for (route, is_there) in others {
+            match is_there {
+                true => drop(self.since.insert(route, number)),
+                false => drop(self.since.remove(&route)),
+            }
+        }
+    }
+
+    /// The newest ones lead to none of these, and to all others.
+    pub fn lead_to_none_of(&mut self, leavers: BTreeSet<Leaver>) {
+        let number = self.newest.map_or(0, |(number, _)| number);
         self.without.retain(|leaver, _| leavers.contains(leaver));
         for leaver in leavers {
             self.without.entry(leaver).or_insert(number);
@@ -48,9 +68,29 @@ impl Editions {
         self.numbers.get(&routes).copied()
     }
 
+    /// Whether these routes are this edition, or one since.
+    pub fn has(&self, routes: Option<Hash256>, edition: u64) -> bool {
+        routes.and_then(|routes| self.number(routes)).is_some_and(|number| number >= edition)
+    }
+
+    /// Since which edition a route is what it is.
+    pub fn since(&self, route: &RouteKey) -> Option<u64> {
+        self.since.get(route).copied()
+    }
+
+    /// The routes that there are.
+    pub fn rows(&self) -> impl Iterator<Item = &RouteKey> {
+        self.since.keys()
+    }
+
     /// Since which edition nothing leads there; none where something does.
     pub fn without(&self, leaver: &Leaver) -> Option<u64> {
         self.without.get(leaver).copied()
+    }
+
+    /// All those that nothing leads to, and since which edition.
+    pub fn leavers(&self) -> impl Iterator<Item = (&Leaver, u64)> {
+        self.without.iter().map(|(leaver, since)| (leaver, *since))
     }
 
     /// Those that nothing leads to in this edition, and did not in any since.
@@ -61,6 +101,8 @@ impl Editions {
 
 #[cfg(test)]
 mod tests {
+    use fluke_model::id::{PortName, ServiceName};
+
     use super::*;
 
     fn routes(number: u64) -> Hash256 {
@@ -69,6 +111,13 @@ mod tests {
 
     fn leaver(name: &str) -> Leaver {
         (AgentName::new("a").expect("a name"), DeploymentId(Hash256::of(name.as_bytes())))
+    }
+
+    impl Editions {
+        fn leave(&mut self, number: u64, leavers: impl Into<BTreeSet<Leaver>>) {
+            self.issue(routes(number), [], |_| false);
+            self.lead_to_none_of(leavers.into());
+        }
     }
 
     /// Who is gone by what a proxy has that loaded these.
@@ -81,11 +130,11 @@ mod tests {
     fn any_edition_since_somebody_left_is_without_him() {
         let mut editions = Editions::default();
         let (one, two) = (leaver("one"), leaver("two"));
-        editions.issue(routes(0), BTreeSet::new());
-        editions.issue(routes(1), [one.clone()].into());
-        editions.issue(routes(2), [one.clone(), two.clone()].into());
-        editions.issue(routes(2), [one.clone(), two.clone()].into());
-        editions.issue(routes(3), [one.clone(), two.clone()].into());
+        editions.leave(0, []);
+        editions.leave(1, [one.clone()]);
+        editions.leave(2, [one.clone(), two.clone()]);
+        editions.leave(2, [one.clone(), two.clone()]);
+        editions.leave(3, [one.clone(), two.clone()]);
         for (loaded, expected) in [(0, 0), (1, 1), (2, 2), (3, 2), (9, 0)] {
             assert_eq!(gone(&editions, routes(loaded)).len(), expected, "{loaded}");
         }
@@ -93,12 +142,30 @@ mod tests {
     }
 
     #[test]
+    fn a_route_is_what_it_is_since_it_last_changed_whatever_became_of_others() {
+        let route = |text: &str| RouteKey {
+            service: ServiceName::new(text).expect("a name"),
+            port: PortName::new("http").expect("a name"),
+        };
+        let (one, two) = (route("one"), route("two"));
+        let mut editions = Editions::default();
+        let nobody = |_: &Hash256| false;
+        editions.issue(routes(0), [(one.clone(), true), (two.clone(), true)], nobody);
+        editions.issue(routes(1), [(two.clone(), true)], nobody);
+        editions.issue(routes(1), [], nobody);
+        assert_eq!((editions.since(&one), editions.since(&two)), (Some(0), Some(1)));
+        editions.issue(routes(2), [(one.clone(), false), (two.clone(), true)], nobody);
+        assert_eq!((editions.since(&one), editions.since(&two)), (None, Some(2)));
+        assert_eq!(editions.rows().collect::<Vec<_>>(), [&two], "what is gone is forgotten");
+    }
+
+    #[test]
     fn one_who_came_back_meanwhile_leaves_anew() {
         let mut editions = Editions::default();
         let one = leaver("one");
-        editions.issue(routes(0), [one.clone()].into());
-        editions.issue(routes(1), BTreeSet::new());
-        editions.issue(routes(2), [one.clone()].into());
+        editions.leave(0, [one.clone()]);
+        editions.leave(1, []);
+        editions.leave(2, [one.clone()]);
         assert_eq!(gone(&editions, routes(0)), [], "it may load the next one yet");
         assert_eq!(gone(&editions, routes(2)), [one]);
     }
@@ -108,10 +175,22 @@ mod tests {
         let mut editions = Editions::default();
         let one = leaver("one");
         for number in 0..3 * MOST {
-            editions.issue(routes(number), [one.clone()].into());
+            editions.leave(number, [one.clone()]);
             assert!(editions.numbers.len() as u64 <= MOST);
             assert_eq!(gone(&editions, routes(number)), std::slice::from_ref(&one));
         }
         assert_eq!(gone(&editions, routes(0)), [], "nobody knows what that was");
+    }
+
+    #[test]
+    fn those_that_somebody_holds_are_known_for_as_long_as_that() {
+        let mut editions = Editions::default();
+        for number in 0..3 * MOST {
+            editions.issue(routes(number), [], |it| *it == routes(7));
+        }
+        assert_eq!(editions.number(routes(7)), Some(7));
+        assert_eq!(editions.number(routes(8)), None);
+        editions.issue(routes(3 * MOST), [], |_| false);
+        assert_eq!(editions.number(routes(7)), None);
     }
 }

@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use fluke_model::bounds::{MAX_REPLICAS, MAX_VOLUMES};
+use fluke_model::deployments::Deployments;
 use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::label::Labels;
-use fluke_model::message::{MeshReport, NetworkReport, NodeType, ServicesReport};
+use fluke_model::message::{MeshReport, NetworkReport, NodeType, SectionReport, ServicesReport};
 use fluke_model::service::{
     DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
 };
@@ -41,7 +42,7 @@ pub struct HostView {
     /// Whether it is there.
     pub presence: Presence,
     /// What it runs.
-    pub deployments: BTreeMap<DeploymentId, DeploymentReport>,
+    pub deployments: Deployments,
     /// How often it has said of one that has to go that it serves.
     pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
@@ -112,11 +113,6 @@ impl Presence {
 }
 
 impl HostView {
-    /// One that has just connected.
-    pub fn here(labels: Labels, node_type: NodeType) -> Self {
-        Self { labels: Some(labels), node_type, ..Self::new(Presence::Here) }
-    }
-
     /// One that others speak of.
     pub fn expected(now: Instant) -> Self {
         Self { is_hearsay: true, ..Self::new(Presence::Expected(now)) }
@@ -128,7 +124,7 @@ impl HostView {
             node_type: NodeType::Worker,
             executors: ServiceExecutor::ALL.into(),
             presence,
-            deployments: BTreeMap::new(),
+            deployments: Deployments::default(),
             resumed: 0,
             given: Placed::new(),
             volumes: Kept::new(),
@@ -142,12 +138,11 @@ impl HostView {
     }
 
     /// Takes what changed.
-    pub fn reported(&mut self, report: ServicesReport) {
-        if let Some(volumes) = report.volumes {
+    pub fn reported(&mut self, mut report: ServicesReport) {
+        if let Some(volumes) = report.volumes.take() {
             self.volumes = numbered(volumes);
         }
         if report.whole {
-            self.deployments.clear();
             // What it has it says itself; what others said it was given, it may have lost since.
             if std::mem::take(&mut self.is_hearsay) {
                 self.given.clear();
@@ -158,8 +153,7 @@ impl HostView {
         }
         let serves = |it: &&DeploymentReport| it.phase == Phase::Retiring && it.serves;
         self.resumed += report.deployments.iter().filter(serves).count() as u64;
-        report.gone.iter().for_each(|id| drop(self.deployments.remove(id)));
-        self.deployments.extend(report.deployments.into_iter().map(|it| (it.id, it)));
+        self.deployments.take(report);
     }
 
     /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
@@ -204,9 +198,14 @@ impl HostView {
         }
     }
 
+    /// How routes are on its proxy, if it said so.
+    pub fn routes_report(&self) -> Option<&SectionReport> {
+        self.network.as_ref().and_then(|network| network.routes.as_ref())
+    }
+
     /// What its proxy has loaded, if it said so.
     pub fn routes(&self) -> Option<Hash256> {
-        self.network.as_ref().and_then(|network| network.routes.as_ref()).map(|it| it.hash)
+        self.routes_report().map(|it| it.hash)
     }
 
     /// Whether it does this for services; its own config may refuse it.

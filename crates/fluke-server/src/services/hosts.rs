@@ -21,6 +21,8 @@ pub struct Hosts {
     retiring: BTreeSet<AgentName>,
     /// Who is connected and has not said yet what it runs.
     arriving: BTreeSet<AgentName>,
+    /// Who runs something and has not said how it is reached, nor which subnet is its own.
+    unreached: BTreeSet<AgentName>,
     /// Who is otherwise than when that was last asked.
     changed: BTreeSet<AgentName>,
 }
@@ -95,6 +97,11 @@ impl Hosts {
         self.named(self.retiring.iter())
     }
 
+    /// Who runs something and has not said how it is reached, nor which subnet is its own.
+    pub fn unreached(&self) -> impl Iterator<Item = (&AgentName, &HostView)> + Clone {
+        self.named(self.unreached.iter())
+    }
+
     /// Whether all who are connected have said what they run.
     pub fn have_all_spoken(&self) -> bool {
         self.arriving.is_empty()
@@ -115,6 +122,7 @@ impl Hosts {
         keep(&mut self.proxies, name, after.is_proxy);
         keep(&mut self.retiring, name, after.retires);
         keep(&mut self.arriving, name, after.arrives);
+        keep(&mut self.unreached, name, after.is_unreached);
         for service in before.services.difference(&after.services) {
             if let Some(hosts) = self.of.get_mut(service) {
                 hosts.remove(name);
@@ -143,6 +151,7 @@ struct Marks {
     is_proxy: bool,
     retires: bool,
     arrives: bool,
+    is_unreached: bool,
 }
 
 impl Marks {
@@ -152,6 +161,7 @@ impl Marks {
             is_proxy: host.node_type == NodeType::Proxy,
             retires: host.deployments.values().any(|it| it.phase == Phase::Retiring),
             arrives: matches!(host.presence, Presence::Arriving(_)),
+            is_unreached: host.mesh.is_none() && !host.deployments.is_empty(),
         }
     }
 }
@@ -164,6 +174,6 @@ impl Hosts {
         self.all.iter().for_each(|(name, host)| anew.insert(name.clone(), host.clone()));
         assert_eq!(self.of, anew.of);
         assert_eq!((&self.proxies, &self.retiring), (&anew.proxies, &anew.retiring));
-        assert_eq!(self.arriving, anew.arriving);
+        assert_eq!((&self.arriving, &self.unreached), (&anew.arriving, &anew.unreached));
     }
 }

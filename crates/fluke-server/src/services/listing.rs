@@ -20,6 +20,8 @@ use fluke_model::status::Status;
 
 use super::book::Book;
 use super::host::{HostView, Presence, ROUTES_PATIENCE};
+use super::view::public_keys;
+use super::way::Way;
 use crate::reconcile::status_of;
 use waiting::{Owners, owners, remark, waiting};
 
@@ -70,26 +72,41 @@ fn running<'a>(
     })
 }
 
+/// What is counted of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// How it stands.
+    pub status: Status,
+    /// Its replicas.
+    pub replicas: ReplicaCounts,
+    /// Whether nobody gets in to it who should.
+    pub lacks_a_way: bool,
+}
+
+/// What is counted of each service, in order: nothing is put into words for it.
+pub fn tallies(book: &Book, now: Instant) -> impl Iterator<Item = Tally> {
+    book.services().values().map(move |service| {
+        let wanted = wanted(book, service);
+        let (status, replicas) = Seen::all(book, service, &wanted, now).counted(service);
+        let routes = book.directory().routes.table().rows();
+        let mut keys = public_keys(service).map(|(key, _)| key);
+        let lacks_a_way = keys.any(|key| routes.contains_key(&key) && loaded(book, &key) == 0);
+        Tally { status, replicas, lacks_a_way }
+    })
+}
+
 fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
     let Looking { default_policy, now, idle } = looking;
     let wanted = wanted(book, service);
+    let seen = Seen::all(book, service, &wanted, now);
+    let (status, counts) = seen.counted(service);
     let owners = owners(book.view(), service);
-    let mut deployments: Vec<DeploymentView> = wanted
-        .iter()
-        .map(|((id, agent), (replica, host))| {
-            let seen = match host.deployments.get(id) {
-                Some(report) => deployment(agent, host, report, now),
-                None => missing(agent, host, *id, *replica, service, now),
-            };
-            let away = host.presence.away_since().map(|it| now.saturating_duration_since(it));
-            with_remark(seen, service, *replica, away, &owners)
-        })
-        .collect();
-    let all = running(book, &service.name);
-    let others = all.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
-    let others = others.map(|(agent, host, it)| deployment(agent, host, it, now));
-    deployments.extend(others.map(|seen| leaving(seen, book, now)));
-    let counts = count(service, &deployments[..wanted.len()], &deployments);
+    let ours = seen.ours.iter().map(|it| {
+        let away = it.host.presence.away_since().map(|it| now.saturating_duration_since(it));
+        with_remark(it.view(service), service, it.replica, away, &owners)
+    });
+    let others = seen.others.iter().map(|it| leaving(it.view(service), book, now));
+    let mut deployments: Vec<DeploymentView> = ours.chain(others).collect();
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).gather();
     let waiting = waiting(book.view(), service, &placed, &owners, idle);
@@ -102,7 +119,7 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
         defined: service.defined.to_string(),
         image: service.container.image.clone(),
         replicas: service.replicas,
-        status: sum(&deployments, !waiting.is_empty()),
+        status,
         counts,
         ports: service.ports.clone(),
         hostname: format!("{}.internal", service.name),
@@ -114,10 +131,9 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
 }
 
 /// The deployments that there should be, and where.
-fn wanted<'a>(
-    book: &'a Book,
-    service: &Service,
-) -> BTreeMap<(DeploymentId, &'a AgentName), (Replica, &'a HostView)> {
+type Wanted<'a> = BTreeMap<(DeploymentId, &'a AgentName), (Replica, &'a HostView)>;
+
+fn wanted<'a>(book: &'a Book, service: &Service) -> Wanted<'a> {
     let ids = DeploymentIds::of(&service.name, &service.container);
     let mut wanted = BTreeMap::new();
     let mut want = |replica: Replica, name: &'a AgentName, host: &'a HostView| {
@@ -141,33 +157,11 @@ fn wanted<'a>(
     wanted
 }
 
-fn deployment(
-    agent: &AgentName,
-    host: &HostView,
-    it: &DeploymentReport,
-    now: Instant,
-) -> DeploymentView {
-    let alone = match host.does(ServiceExecutor::Mesh) {
+/// Why nothing leads to a host, where nothing does.
+fn alone(host: &HostView) -> Option<&'static str> {
+    match host.does(ServiceExecutor::Mesh) {
         false => Some(NOT_IN_MESH),
         true => host.is_without_subnet.then_some(WITHOUT_SUBNET),
-    };
-    let is_in_mesh = alone.is_none();
-    let alone = alone.filter(|_| it.serves);
-    DeploymentView {
-        agent: agent.clone(),
-        connected: host.presence.is_connected(),
-        replica: it.replica.number(),
-        deployment: it.id,
-        status: status(host, Some(it), now),
-        phase: it.phase,
-        health: it.health,
-        image: it.image.clone(),
-        digest: it.digest.clone(),
-        container: it.container.clone(),
-        address: it.address,
-        serves: it.serves && is_in_mesh,
-        note: it.note.clone().or_else(|| away(host).or(alone).map(str::to_string)),
-        refused: !host.does(ServiceExecutor::Container),
     }
 }
 
@@ -191,8 +185,7 @@ fn leaving(seen: DeploymentView, book: &Book, now: Instant) -> DeploymentView {
 
 /// Why a proxy is not waited for any more.
 fn given_up(name: &AgentName, proxy: &HostView) -> String {
-    let routes = proxy.network.as_ref().and_then(|network| network.routes.as_ref());
-    let why = match routes.map(|routes| routes.problem.as_deref()) {
+    let why = match proxy.routes_report().map(|routes| routes.problem.as_deref()) {
         Some(Some(problem)) => problem,
         Some(None) => "it does not say why",
         None => "it has not said what it has loaded",
@@ -220,33 +213,6 @@ fn with_remark(
     DeploymentView { note, ..seen }
 }
 
-fn missing(
-    agent: &AgentName,
-    host: &HostView,
-    id: DeploymentId,
-    replica: Replica,
-    service: &Service,
-    now: Instant,
-) -> DeploymentView {
-    let note = away(host).unwrap_or("its agent has not spoken of it yet");
-    DeploymentView {
-        agent: agent.clone(),
-        connected: host.presence.is_connected(),
-        replica: replica.number(),
-        deployment: id,
-        status: status(host, None, now),
-        phase: Phase::Missing,
-        health: Health::None,
-        image: service.container.image.clone(),
-        digest: None,
-        container: None,
-        address: None,
-        serves: false,
-        note: Some(note.to_string()),
-        refused: !host.does(ServiceExecutor::Container),
-    }
-}
-
 fn away(host: &HostView) -> Option<&'static str> {
     match host.presence {
         Presence::Here | Presence::Arriving(_) => None,
@@ -266,74 +232,165 @@ fn status(host: &HostView, it: Option<&DeploymentReport>, now: Instant) -> Statu
     }
 }
 
+/// All deployments of a service.
+struct AllSeen<'a> {
+    /// Those that there should be.
+    ours: Vec<Seen<'a>>,
+    /// Those that there still are.
+    others: Vec<Seen<'a>>,
+}
+
+impl AllSeen<'_> {
+    /// How the service stands, and how many of its replicas do how.
+    fn counted(&self, service: &Service) -> (Status, ReplicaCounts) {
+        let Self { ours, others } = self;
+        let all = || ours.iter().chain(others);
+        let count = |is: fn(&Seen<'_>) -> bool| ours.iter().filter(|it| is(it)).count() as u32;
+        let counts = ReplicaCounts {
+            wanted: service.replicas.unwrap_or(ours.len() as u32),
+            running: count(|it| it.phase == Phase::Running && it.status != Status::Offline),
+            serving: served(all()),
+            failed: count(|it| it.status == Status::Failed),
+        };
+        (sum(all().map(|it| it.status), waits(service, ours)), counts)
+    }
+}
+
+/// A deployment as it stands: what is counted of it is what is shown.
+struct Seen<'a> {
+    agent: &'a AgentName,
+    host: &'a HostView,
+    replica: Replica,
+    id: DeploymentId,
+    /// What its host says of it, if it says anything.
+    report: Option<&'a DeploymentReport>,
+    status: Status,
+    phase: Phase,
+    serves: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn all(book: &'a Book, service: &'a Service, wanted: &Wanted<'a>, now: Instant) -> AllSeen<'a> {
+        let ours = wanted.iter().map(|((id, agent), (replica, host))| {
+            Self::new(agent, host, (*id, *replica), host.deployments.get(id), now)
+        });
+        let others = running(book, &service.name);
+        let others = others.filter(|(agent, _, it)| !wanted.contains_key(&(it.id, *agent)));
+        let others = others
+            .map(|(agent, host, it)| Self::new(agent, host, (it.id, it.replica), Some(it), now));
+        AllSeen { ours: ours.collect(), others: others.collect() }
+    }
+
+    fn new(
+        agent: &'a AgentName,
+        host: &'a HostView,
+        (id, replica): (DeploymentId, Replica),
+        report: Option<&'a DeploymentReport>,
+        now: Instant,
+    ) -> Self {
+        let status = status(host, report, now);
+        let phase = report.map_or(Phase::Missing, |it| it.phase);
+        let serves = report.is_some_and(|it| it.serves) && alone(host).is_none();
+        Self { agent, host, replica, id, report, status, phase, serves }
+    }
+
+    fn view(&self, service: &Service) -> DeploymentView {
+        let Self { host, report, .. } = *self;
+        let image = report.map_or(&service.container.image, |it| &it.image);
+        DeploymentView {
+            agent: self.agent.clone(),
+            connected: host.presence.is_connected(),
+            replica: self.replica.number(),
+            deployment: self.id,
+            status: self.status,
+            phase: self.phase,
+            health: report.map_or(Health::None, |it| it.health),
+            image: image.clone(),
+            digest: report.and_then(|it| it.digest.clone()),
+            container: report.and_then(|it| it.container.clone()),
+            address: report.and_then(|it| it.address),
+            serves: self.serves,
+            note: self.note(),
+            refused: !host.does(ServiceExecutor::Container),
+        }
+    }
+
+    fn note(&self) -> Option<String> {
+        let Some(it) = self.report else {
+            return Some(away(self.host).unwrap_or("its agent has not spoken of it yet").into());
+        };
+        let alone = || alone(self.host).filter(|_| it.serves);
+        it.note.clone().or_else(|| away(self.host).or_else(alone).map(str::to_string))
+    }
+}
+
+/// Whether something of a service has no place.
+fn waits(service: &Service, placed: &[Seen<'_>]) -> bool {
+    let Some(count) = service.replicas else { return placed.is_empty() };
+    let numbers = placed.iter().filter_map(|it| it.replica.number());
+    let numbers: BTreeSet<u32> = numbers.filter(|number| *number < count).gather();
+    numbers.len() < count as usize
+}
+
 /// The worst of those that can be asked: neither a host that is away nor what is under way must hide
 /// what failed on others.
-fn sum(deployments: &[DeploymentView], waits: bool) -> Status {
-    let all = || deployments.iter().map(|it| it.status);
-    if !deployments.is_empty() && all().all(|status| status == Status::Offline) {
+fn sum(all: impl Iterator<Item = Status> + Clone, waits: bool) -> Status {
+    if all.clone().next().is_some() && all.clone().all(|status| status == Status::Offline) {
         return Status::Offline;
     }
-    if all().any(|status| status == Status::Failed) {
+    if all.clone().any(|status| status == Status::Failed) {
         return Status::Failed;
     }
     let waits = waits.then_some(Status::Drifted);
-    Status::of(all().filter(|status| *status != Status::Offline).chain(waits))
-}
-
-fn count(service: &Service, wanted: &[DeploymentView], all: &[DeploymentView]) -> ReplicaCounts {
-    let count = |is: fn(&DeploymentView) -> bool| wanted.iter().filter(|it| is(it)).count() as u32;
-    ReplicaCounts {
-        wanted: service.replicas.unwrap_or(wanted.len() as u32),
-        running: count(|it| it.phase == Phase::Running && it.status != Status::Offline),
-        serving: served(all),
-        failed: count(|it| it.status == Status::Failed),
-    }
+    Status::of(all.filter(|status| *status != Status::Offline).chain(waits))
 }
 
 /// How many replicas serve, in whatever version: while a new one does not work out, the old one
 /// goes on.
-fn served(deployments: &[DeploymentView]) -> u32 {
-    let serving = deployments.iter().filter(|it| it.serves && it.status != Status::Offline);
-    let place = |it: &DeploymentView| (it.replica, it.replica.is_none().then(|| it.agent.clone()));
+fn served<'a>(all: impl Iterator<Item = &'a Seen<'a>>) -> u32 {
+    let serving = all.filter(|it| it.serves && it.status != Status::Offline);
+    let place = |it: &'a Seen<'a>| (it.replica, (it.replica == Replica::Own).then_some(it.agent));
     serving.map(place).gather::<BTreeSet<_>>().len() as u32
 }
 
 fn route(book: &Book, service: &Service, port: &Port, now: Instant) -> Option<RouteView> {
     let key = RouteKey { service: service.name.clone(), port: port.name.clone() };
-    let routes = &book.directory().routes;
-    let route = routes.table().rows().get(&key)?;
+    let route = book.directory().routes.table().rows().get(&key)?;
     let (domain, external) = match &route.traffic {
         Traffic::Http { domain } => (domain.clone(), None),
         Traffic::Tcp { external, domain } => (domain.clone(), *external),
         Traffic::Udp { external } => (None, *external),
     };
-    let proxies = || book.view().hosts.proxies().filter(|(_, host)| host.is_a_proxy());
-    let is_without = |host: &HostView| left_out(host, &key).is_some();
-    let has_loaded = |host: &HostView| host.routes() == Some(routes.hash()) && !is_without(host);
-    let behind = book.view().proxies_without(routes.hash());
-    let behind = behind.filter(|(_, proxy)| !proxy.is_waited_for(now) && !is_without(proxy));
-    let behind = behind.map(|(name, proxy)| given_up(name, proxy));
-    let without =
-        proxies().filter_map(|(name, host)| Some(format!("{name}: {}", left_out(host, &key)?)));
+    let behind = |(name, proxy): (&AgentName, &HostView)| match Way::of(
+        &key,
+        proxy.routes_report(),
+        book.editions(),
+    ) {
+        Way::LeftOut(why) => Some(format!("{name}: {}", why.unwrap_or("it is left out"))),
+        Way::Behind(_) if !proxy.is_waited_for(now) => Some(given_up(name, proxy)),
+        Way::Behind(_) | Way::Loaded => None,
+    };
     Some(RouteView {
         port: port.name.clone(),
         protocol: route.traffic.protocol().to_string(),
         domain,
         external,
         upstreams: route.upstreams.iter().copied().collect(),
-        loaded: proxies().filter(|(_, host)| has_loaded(host)).count() as u32,
-        proxies: proxies().count() as u32,
-        behind: behind.chain(without).collect(),
+        loaded: loaded(book, &key),
+        proxies: proxies(book).count() as u32,
+        behind: proxies(book).filter_map(behind).collect(),
     })
 }
 
-/// Why a proxy leaves out this one route, as it says; it may have loaded all others.
-fn left_out<'a>(proxy: &'a HostView, route: &RouteKey) -> Option<&'a str> {
-    let problem = proxy.network.as_ref()?.routes.as_ref()?.problem.as_deref()?;
-    let name = format!("{}.{} is left out", route.service, route.port);
-    let mut at = problem.match_indices(&name).map(|(at, _)| &problem[..at]);
-    // Another's name may end in this one.
-    at.any(|before| before.is_empty() || before.ends_with(char::is_whitespace)).then_some(problem)
+fn proxies(book: &Book) -> impl Iterator<Item = (&AgentName, &HostView)> {
+    book.view().hosts.proxies().filter(|(_, host)| host.is_a_proxy())
+}
+
+/// How many proxies have loaded a route as it is now.
+fn loaded(book: &Book, route: &RouteKey) -> u32 {
+    let has_loaded =
+        |proxy: &HostView| Way::of(route, proxy.routes_report(), book.editions()) == Way::Loaded;
+    proxies(book).filter(|(_, proxy)| has_loaded(proxy)).count() as u32
 }
 
 #[cfg(test)]

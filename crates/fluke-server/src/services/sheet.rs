@@ -68,13 +68,6 @@ where
         keys
     }
 
-    /// Publishes another table in its place; says which rows are others now.
-    pub fn turn_to(&mut self, rows: BTreeMap<K, V>) -> Vec<K> {
-        let gone = self.table.rows().keys().filter(|key| !rows.contains_key(*key));
-        let gone: Vec<(K, Option<V>)> = gone.map(|key| (key.clone(), None)).collect();
-        self.turn(rows.into_iter().map(|(key, row)| (key, Some(row))).chain(gone).gather())
-    }
-
     /// Whoever is so far behind that they would be told of more rows than there are is told all.
     fn remember(&mut self, change: Change<K>) {
         let most = self.table.rows().len().max(REMEMBERED);
@@ -125,11 +118,18 @@ mod tests {
         rows.iter().copied().collect()
     }
 
+    /// Publishes another table in its place; says which rows are others now.
+    fn turn_to(sheet: &mut Sheet<u8, u8>, rows: BTreeMap<u8, u8>) -> Vec<u8> {
+        let gone = sheet.table().rows().keys().filter(|key| !rows.contains_key(*key));
+        let gone: Vec<(u8, Option<u8>)> = gone.map(|key| (*key, None)).collect();
+        sheet.turn(rows.into_iter().map(|(key, row)| (key, Some(row))).chain(gone).collect())
+    }
+
     #[test]
     fn what_is_the_same_is_no_change() {
         let mut sheet = Sheet::default();
-        assert_eq!(sheet.turn_to(rows(&[(1, 1)])), [1]);
-        assert!(sheet.turn_to(rows(&[(1, 1)])).is_empty());
+        assert_eq!(turn_to(&mut sheet, rows(&[(1, 1)])), [1]);
+        assert!(turn_to(&mut sheet, rows(&[(1, 1)])).is_empty());
         assert!(sheet.turn([(1, Some(1)), (2, None)].into()).is_empty());
         assert_eq!(sheet.edit_for(Some(sheet.hash())), None);
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn who_is_behind_is_told_what_changed_and_who_is_lost_everything() {
         let mut sheet = Sheet::default();
-        sheet.turn_to(rows(&[(1, 1), (2, 2), (3, 3)]));
+        turn_to(&mut sheet, rows(&[(1, 1), (2, 2), (3, 3)]));
         let before = sheet.hash();
         for version in 3..9 {
             sheet.turn([(2, Some(version))].into());
@@ -172,7 +172,7 @@ mod tests {
             let held = held.index(tables.len());
             let newest = tables.last().cloned().expect("one at least");
             for (at, rows) in tables.into_iter().enumerate() {
-                sheet.turn_to(rows);
+                turn_to(&mut sheet, rows);
                 if at == held {
                     holder = sheet.table().clone();
                 }

@@ -4,12 +4,14 @@
 //! with care: what it runs is not placed elsewhere before its time is up, and not led to as soon as
 //! its machine falls silent.
 
+mod hearsay;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fluke_model::bounds::{MAX_PLACES, MAX_REPLICAS};
+use fluke_model::bounds::MAX_PLACES;
 use fluke_model::directory::{Peer, Route, RouteKey, Whereabouts};
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName};
@@ -139,52 +141,6 @@ impl View {
         others
     }
 
-    /// Takes another host's word for where replicas and volumes are, of hosts that have not been
-    /// seen; says of which services that was news.
-    pub fn hear_of(&mut self, known: &WhereaboutRows, now: Instant) -> BTreeSet<ServiceName> {
-        let mut news = BTreeSet::new();
-        for (service, Whereabouts { replicas, volumes }) in known {
-            for (number, name) in replicas {
-                let has = |host: &HostView| {
-                    host.given.get(service).is_some_and(|numbers| numbers.contains(number))
-                };
-                if self.expects(name, now).is_some_and(|host| !has(host)) {
-                    self.hosts.change(name, |host| {
-                        host.given.entry(service.clone()).or_default().insert(*number)
-                    });
-                    news.insert(service.clone());
-                }
-            }
-            for (number, hosts) in volumes.range(..MAX_REPLICAS) {
-                for (name, volumes) in hosts {
-                    let has = |host: &HostView| {
-                        let kept = host.volumes.get(service).and_then(|kept| kept.get(number));
-                        kept.is_some_and(|kept| volumes.is_subset(kept))
-                    };
-                    if self.expects(name, now).is_some_and(|host| !has(host)) {
-                        self.hosts.change(name, |host| {
-                            let kept = host.volumes.entry(service.clone()).or_default();
-                            kept.entry(*number).or_default().extend(volumes.iter().cloned());
-                        });
-                        news.insert(service.clone());
-                    }
-                }
-            }
-        }
-        news
-    }
-
-    /// A host that others speak of, unless it speaks for itself.
-    fn expects(&mut self, name: &AgentName, now: Instant) -> Option<&HostView> {
-        if !self.hosts.contains_key(name) {
-            if self.hosts.len() >= MOST || self.forgotten.contains(name) {
-                return None;
-            }
-            self.hosts.insert(name.clone(), HostView::expected(now));
-        }
-        self.hosts.get(name).filter(|host| matches!(host.presence, Presence::Expected(_)))
-    }
-
     /// Where everything of these services is, for those who will be asked; none of those that nobody
     /// has anything of.
     pub fn placements(
@@ -254,8 +210,9 @@ impl View {
     }
 
     /// Every container of a service that may be led to: of hosts that it is for, within their own
-    /// subnet, whatever they say. `before`: where it was led to; what leaves a host that it is for no
-    /// more goes on until something else serves.
+    /// subnet, or one that nobody has where they have not claimed any, whatever they say. `before`:
+    /// where it was led to; what leaves a host that it is for no more goes on until something else
+    /// serves.
     pub fn serving(
         &self,
         service: &Service,
@@ -266,7 +223,8 @@ impl View {
         let served = self.served(&service.name, now);
         let (mut sure, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
         for (name, host) in self.hosts.of(&service.name) {
-            if !host.does(ServiceExecutor::Mesh) {
+            // Who said that it goes down is not suspected of it.
+            if !host.does(ServiceExecutor::Mesh) || matches!(host.presence, Presence::Down(_)) {
                 continue;
             }
             let is_for_it = host.is_matched_by(service);
@@ -338,8 +296,7 @@ impl View {
         editions: &Editions,
         now: Instant,
     ) -> impl Iterator<Item = &AgentName> {
-        let number = |proxy: &HostView| proxy.routes().and_then(|it| editions.number(it));
-        let is_late = move |proxy: &HostView| number(proxy).is_none_or(|it| it < edition);
+        let is_late = move |proxy: &HostView| !editions.has(proxy.routes(), edition);
         self.waited_for(now).filter(move |(_, proxy)| is_late(proxy)).map(|(name, _)| name)
     }
 

@@ -16,6 +16,14 @@ pub(super) fn manifest(name: &str) -> String {
     )
 }
 
+/// A manifest with one service of this name.
+fn serving(name: &str) -> String {
+    format!(
+        "service \"{name}\" {{\n  image = \"{name}:1\"\n  selector {{\n    match_labels = {{}}\n  \
+         }}\n}}\n"
+    )
+}
+
 fn repository(path: &str, name: &str) -> Repository {
     Repository::with(path, &manifest(name))
 }
@@ -50,7 +58,7 @@ fn follow(repository: &Repository, poll_interval: Duration) -> Running {
 
 fn start(config: SourceConfig, glob: &str) -> Running {
     let events = Arc::<Recorded>::default();
-    let loader = Loader::new(glob).expect("a pattern");
+    let loader = Loader::new(glob).expect("a pattern").taking_services();
     let (source, handle) = Source::new(config, loader, Policy::Remediate, events.clone());
     Running { handle, events, task: tokio::spawn(source.run()) }
 }
@@ -149,6 +157,46 @@ async fn a_bad_commit_changes_nothing_and_is_judged_once() {
     repository.commit("a.fluke.hcl", &manifest("three"));
     assert_eq!(tasks(&*source.in_force(repository.head()).await), ["three"]);
     assert!(!source.handle.status.borrow().rejected);
+}
+
+#[tokio::test]
+async fn a_commit_after_which_nothing_is_left_of_a_kind_is_warned_of_with_what_follows() {
+    let repository = Repository::with("a.fluke.hcl", &manifest("one"));
+    let source = follow(&repository, NEVER);
+    let write = |name: &str, text: &str| {
+        std::fs::write(repository.path().join(name), text).expect("a file");
+    };
+    let both = || {
+        write("a.fluke.hcl", &manifest("one"));
+        write("b.fluke.hcl", &format!("{}{}", serving("web"), serving("db")));
+    };
+    let follows = async || {
+        let commit = repository.commit_all();
+        source.handle.poke();
+        source.in_force(commit).await;
+        let said = source.last_event().diagnostics.into_iter().map(|it| it.message);
+        said.collect::<Vec<_>>()
+    };
+    both();
+    assert_eq!(follows().await, [] as [&str; 0]);
+    let tasks = "no task is left of 1: what they kept is kept no more, and nothing is undone";
+    let services =
+        "no service is left of 2: their containers are stopped and removed, volumes stay";
+    let advice = "if that is not meant, look at `manifest_glob` and at what the commit deletes";
+
+    write("b.fluke.hcl", "");
+    assert_eq!(follows().await, [format!("{services}; {advice}")], "tasks are left");
+    both();
+    follows().await;
+    write("a.fluke.hcl", "");
+    assert_eq!(follows().await, [format!("{tasks}; {advice}")], "services are left");
+    both();
+    follows().await;
+    write("a.fluke.hcl", "");
+    write("b.fluke.hcl", "");
+    assert_eq!(follows().await, [format!("{tasks}; {services}; {advice}")]);
+    write("c.fluke.hcl", "");
+    assert_eq!(follows().await, [] as [&str; 0], "that is nothing new");
 }
 
 #[tokio::test]

@@ -127,11 +127,11 @@ pub(super) fn routes_from_proto(
     Ok(set.map(|set| DirectoryEdit::Routes(Edit { from, set, removed, to })))
 }
 
-fn key_to_proto(key: RouteKey) -> proto::RouteKey {
+pub(super) fn key_to_proto(key: RouteKey) -> proto::RouteKey {
     proto::RouteKey { service: key.service.into(), port: key.port.into() }
 }
 
-fn key_from_proto(wire: proto::RouteKey) -> Result<RouteKey, WireError> {
+pub(super) fn key_from_proto(wire: proto::RouteKey) -> Result<RouteKey, WireError> {
     let port = named("port", PortName::new(wire.port))?;
     Ok(RouteKey { service: service(wire.service)?, port })
 }

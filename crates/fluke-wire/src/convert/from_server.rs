@@ -1,9 +1,11 @@
 //! What servers say.
 
+use fluke_model::bounds::MAX_DEPLOYMENTS;
 use fluke_model::id::{ServiceName, SessionId};
 use fluke_model::message::{DirectoryEdit, RecordId, Scope, ToAgent, Welcome};
 use fluke_model::service::DeploymentId;
 
+use super::MAX_VERSION;
 use super::directory::{
     claim_from_proto, claim_to_proto, edit_to_proto, names_from_proto, peers_from_proto,
     placements_from_proto, routes_from_proto,
@@ -15,7 +17,6 @@ use super::parts::{
 use super::services::deployment_id;
 use super::snapshot::{snapshot_from_proto, snapshot_to_proto};
 use super::text::{at_most, clip_line, line};
-use super::{MAX_REPLICAS, MAX_VERSION};
 use crate::error::WireError;
 use crate::proto;
 use crate::proto::server_message::Body;
@@ -147,7 +148,7 @@ fn apply_from_proto(wire: proto::Apply) -> Result<ToAgent, WireError> {
 }
 
 fn released_from_proto(wire: proto::Released) -> Result<Vec<DeploymentId>, WireError> {
-    let deployments = at_most("deployments", wire.deployments, MAX_REPLICAS)?;
+    let deployments = at_most("deployments", wire.deployments, MAX_DEPLOYMENTS)?;
     deployments.iter().map(|id| deployment_id("deployments", id)).collect()
 }
 

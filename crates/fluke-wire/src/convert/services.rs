@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
-use fluke_model::bounds::{self, MAX_DOMAIN, MAX_IMAGE, MAX_PORTS, MAX_VOLUMES_OF_HOST};
+use fluke_model::bounds::{
+    self, MAX_DEPLOYMENTS, MAX_DOMAIN, MAX_IMAGE, MAX_PORTS, MAX_VOLUMES_OF_HOST,
+};
 use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::message::{NetworkReport, SectionReport, ServicesReport};
@@ -15,10 +18,11 @@ use fluke_model::service::{
 use fluke_model::verdict::{Drift, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
+use super::directory::{key_from_proto, key_to_proto};
 use super::from_agent::{drifted_from_proto, undecided_from_proto};
 use super::parts::{hash, hash_to_proto, named, policy, policy_to_proto, required};
 use super::text::{at_most, bounded, clip, line};
-use super::{MAX_DIFF, MAX_REASON, MAX_REPLICAS};
+use super::{MAX_DIFF, MAX_LEFT_OUT, MAX_REASON, MAX_REPLICAS};
 use crate::error::WireError;
 use crate::proto;
 
@@ -27,7 +31,7 @@ pub(super) fn service_to_proto(service: &SnapshotService, hash: Hash256) -> prot
         name: service.name.to_string(),
         hash: hash_to_proto(hash),
         policy: policy_to_proto(service.policy),
-        container: service.container.as_ref().map(container_to_proto),
+        container: service.container.as_deref().map(container_to_proto),
         replicas: service.replicas.iter().map(|replica| replica_to_proto(*replica)).collect(),
         listens: service.listens.iter().copied().map(u32::from).collect(),
     }
@@ -50,7 +54,7 @@ pub(super) fn service_from_proto(
     let mut service = SnapshotService {
         name,
         policy: policy.unwrap_or(Policy::AlertOnly),
-        container: Some(container),
+        container: Some(Arc::new(container)),
         replicas: replicas.into_iter().map(replica_from_proto).collect(),
         listens: listens.into_iter().map(|it| port("listens", it)).collect::<Result<_, _>>()?,
     };
@@ -157,12 +161,12 @@ pub(super) fn services_to_proto(report: ServicesReport) -> proto::ServicesReport
 pub(super) fn services_from_proto(
     wire: proto::ServicesReport,
 ) -> Result<ServicesReport, WireError> {
-    let deployments = at_most("deployments", wire.deployments, MAX_REPLICAS)?;
+    let deployments = at_most("deployments", wire.deployments, MAX_DEPLOYMENTS)?;
     let deployment = |(n, deployment)| {
         let place = |error: WireError| error.within(format_args!("deployments[{n}]"));
         deployment_from_proto(deployment).map_err(place)
     };
-    let gone = at_most("gone", wire.gone, MAX_REPLICAS)?;
+    let gone = at_most("gone", wire.gone, MAX_DEPLOYMENTS)?;
     Ok(ServicesReport {
         whole: wire.whole,
         deployments: deployments
@@ -330,11 +334,16 @@ fn section_to_proto(report: SectionReport) -> proto::SectionReport {
     proto::SectionReport {
         hash: hash_to_proto(report.hash),
         problem: report.problem.map(|problem| clip(problem, MAX_REASON)),
+        left_out: report.left_out.into_iter().take(MAX_LEFT_OUT).map(key_to_proto).collect(),
     }
 }
 
 fn section(field: &str, wire: proto::SectionReport) -> Result<SectionReport, WireError> {
-    let problem = wire.problem.map(|problem| bounded("problem", problem, MAX_REASON)).transpose();
-    let section = || Ok(SectionReport { hash: hash("hash", &wire.hash)?, problem: problem? });
+    let section = || {
+        let problem = wire.problem.map(|it| bounded("problem", it, MAX_REASON)).transpose()?;
+        let left_out = at_most("left_out", wire.left_out, MAX_LEFT_OUT)?.into_iter();
+        let left_out = left_out.map(key_from_proto).collect::<Result<_, _>>()?;
+        Ok(SectionReport { hash: hash("hash", &wire.hash)?, problem, left_out })
+    };
     section().map_err(|error: WireError| error.within(field))
 }

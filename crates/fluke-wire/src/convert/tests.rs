@@ -2,6 +2,7 @@ pub(crate) mod any;
 
 use std::sync::Arc;
 
+use fluke_model::bounds::MAX_DEPLOYMENTS;
 use fluke_model::id::{CommitId, Hash256, InstructionId, SessionId, StepAddress, TaskName};
 use fluke_model::message::{Checked, Fact, StepReport, ToAgent, ToServer};
 use fluke_model::policy::{Policy, Trigger};
@@ -322,6 +323,42 @@ fn long_texts_are_cut_by_senders_and_refused_by_receivers() {
     let field = "checked.changes[0].reason".to_owned();
     let reason = "has 4097 bytes; at most 4096 are accepted".to_owned();
     assert_eq!(refused, Err(WireError::Invalid { field, reason }));
+}
+
+#[test]
+fn as_many_deployments_are_taken_as_a_host_may_speak_of_and_no_more() {
+    let ids = |count| vec![vec![7; 32]; count];
+    let report = |count| {
+        let gone = ids(count);
+        let deployment = proto::Deployment {
+            id: vec![7; 32],
+            service: "web".into(),
+            replica: Some(Default::default()),
+            verdict: Some(proto::deployment::Verdict::Satisfied(Default::default())),
+            ..Default::default()
+        };
+        let deployments = vec![deployment; count];
+        proto::ServicesReport { whole: true, deployments, gone, volumes: None }
+    };
+    let said = |report| to_server_from_proto(Some(agent_message::Body::Services(report)));
+    let told = |count| {
+        let released = proto::Released { deployments: ids(count) };
+        to_agent_from_proto(Some(server_message::Body::Released(released)))
+    };
+    match said(report(MAX_DEPLOYMENTS)) {
+        Ok(Some(ToServer::Services(report))) => {
+            assert_eq!((report.deployments.len(), report.gone.len()), (20_000, 20_000));
+        }
+        other => panic!("not a report: {other:?}"),
+    }
+    assert!(told(MAX_DEPLOYMENTS).is_ok());
+    let reason = "has 20001 entries; at most 20000 are accepted".to_owned();
+    let refusal = |field: &str| WireError::Invalid { field: field.into(), reason: reason.clone() };
+    let all = || report(MAX_DEPLOYMENTS + 1);
+    assert_eq!(said(all()), Err(refusal("services.deployments")));
+    let gone = proto::ServicesReport { deployments: vec![], ..all() };
+    assert_eq!(said(gone), Err(refusal("services.gone")));
+    assert_eq!(told(MAX_DEPLOYMENTS + 1), Err(refusal("released.deployments")));
 }
 
 #[test]

@@ -66,22 +66,23 @@ impl Letter {
             Self::Circular(Circular(content)) => return Ok(Sealed::Parts(content)),
             Self::Own(message) => to_agent_to_proto(message),
         };
-        Ok(match &body {
-            Body::Snapshot(snapshot) if size_of(snapshot)? > PART => {
-                Sealed::Parts(Circular::with(body).0)
-            }
-            _ => Sealed::Whole(body),
+        if let Body::Snapshot(snapshot) = &body {
+            check(snapshot)?;
+        }
+        Ok(match body.encoded_len() > PART {
+            true => Sealed::Parts(Circular::with(body).0),
+            false => Sealed::Whole(body),
         })
     }
 }
 
-/// How large a snapshot is, if any agent takes it.
-fn size_of(snapshot: &proto::Snapshot) -> Result<usize, SendError> {
+/// Whether any agent takes a snapshot.
+fn check(snapshot: &proto::Snapshot) -> Result<(), SendError> {
     let steps = snapshot.tasks.iter().map(|task| task.steps.len()).sum();
     let bytes = snapshot.encoded_len();
     match steps > MAX_STEPS || bytes > MAX_TO_AGENT {
         true => Err(SendError::TooLarge { steps, bytes }),
-        false => Ok(bytes),
+        false => Ok(()),
     }
 }
 

@@ -9,7 +9,6 @@ use fluke_model::id::SessionId;
 use fluke_model::message::{ToServer, Welcome};
 use futures_util::Stream;
 use prost::bytes::Bytes;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::WatchStream;
 use tonic::{Status, Streaming};
@@ -60,8 +59,7 @@ impl Link {
         let ender = Ender(Arc::new(ended));
         let outgoing = Outgoing { queue, ender: ender.clone() };
         let sequence = Sequence::after_greeting(session);
-        let incoming =
-            Incoming { stream, sequence, skipped: 0, ender: ender.clone(), end: end.clone() };
+        let incoming = Incoming { stream, sequence, ender: ender.clone(), end: end.clone() };
         let downlink = Downlink {
             welcome: Some(Box::new(welcome_message(welcome))),
             session,
@@ -110,9 +108,6 @@ pub enum SendError {
     /// The session is over.
     #[error("the session is over")]
     Closed,
-    /// The agent takes messages too slowly.
-    #[error("the agent takes messages more slowly than they are sent")]
-    Full,
     /// No agent would take it.
     #[error(
         "a snapshot of {steps} steps and {bytes} bytes is too large for an agent (at most \
@@ -141,15 +136,6 @@ impl Outgoing {
         self.queue.send(sealed).await.map_err(|_| SendError::Closed)
     }
 
-    /// Hands a message over to the network, or fails at once.
-    pub fn try_send(&self, letter: impl Into<Letter>) -> Result<(), SendError> {
-        let sealed = Box::new(letter.into().seal()?);
-        self.queue.try_send(sealed).map_err(|error| match error {
-            TrySendError::Full(_) => SendError::Full,
-            TrySendError::Closed(_) => SendError::Closed,
-        })
-    }
-
     /// Ends the session behind what was sent so far, and tells the agent why.
     pub fn close(&self, why: Refusal) {
         self.ender.end(End::Refused(why));
@@ -161,7 +147,6 @@ impl Outgoing {
 pub struct Incoming {
     stream: Streaming<AgentMessage>,
     sequence: Sequence,
-    skipped: u64,
     ender: Ender,
     end: watch::Receiver<Option<End>>,
 }
@@ -181,7 +166,7 @@ impl Incoming {
                 Ok(None) => return Ok(None),
                 Ok(Some(message)) => match self.read(message) {
                     Ok(Some(message)) => return Ok(Some(message)),
-                    Ok(None) => self.skipped += 1,
+                    Ok(None) => {}
                     Err(error) => return Err(self.refuse(error)),
                 },
                 Err(status) => return Err(self.refuse(WireError::broken(&status))),
@@ -189,12 +174,7 @@ impl Incoming {
         }
     }
 
-    /// How many messages of a newer agent were passed over.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
-    }
-
-    /// None for what this version does not know.
+    /// None for what only newer agents say.
     fn read(&mut self, message: AgentMessage) -> Result<Option<ToServer>, WireError> {
         self.sequence.accept(message.session, message.sequence)?;
         match to_server_from_proto(message.body)? {

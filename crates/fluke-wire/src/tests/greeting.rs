@@ -45,7 +45,6 @@ async fn every_kind_of_message_arrives_as_it_was_and_in_order() {
         guest.link.outgoing.send(message.clone()).await.expect("open");
         assert_eq!(session.incoming.next().await, Ok(Some(message)));
     }
-    assert_eq!((session.incoming.skipped(), guest.link.incoming.skipped()), (0, 0));
 }
 
 #[tokio::test]

@@ -116,14 +116,13 @@ async fn whoever_does_not_begin_with_hello_is_refused() {
 }
 
 #[tokio::test]
-async fn a_message_from_the_future_is_skipped_and_counted() {
+async fn a_message_from_the_future_is_skipped() {
     let mut hall = Hall::open().await;
     let (puppet, mut guest) = Puppet::enter(&mut hall).await;
     let future = AgentMessage { session: SESSION.0, sequence: 1, body: None };
     puppet.say.send(future).await.expect("open");
     puppet.says(SESSION.0, 2, heartbeat()).await;
     assert_eq!(guest.link.incoming.next().await, Ok(Some(ToServer::Heartbeat)));
-    assert_eq!(guest.link.incoming.skipped(), 1);
 }
 
 #[tokio::test]
@@ -201,7 +200,6 @@ async fn an_agent_skips_what_a_newer_server_says() {
     let script = vec![says(5, 0, welcome_body()), newer, says(5, 2, alive)];
     let mut session = join(script).await.expect("welcomed");
     assert_eq!(session.incoming.next().await, Ok(Some(ToAgent::Heartbeat)));
-    assert_eq!(session.incoming.skipped(), 1);
     assert_eq!(session.incoming.next().await, Ok(None));
 }
 

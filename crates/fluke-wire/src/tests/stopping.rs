@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use fluke_model::id::{CommitId, Hash256, InstructionId, StepAddress, TaskName};
 use fluke_model::message::{Hello, ToAgent, ToServer};
@@ -15,6 +16,7 @@ use fluke_model::task::{ExecutorSpec, OnFailure, ShellSpec, Step};
 use futures_util::{StreamExt, stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::hall::{Hall, hello, target, welcome};
 use crate::client::{SessionError, connect, connect_over};
@@ -99,8 +101,10 @@ async fn an_agent_that_does_not_read_cannot_hold_up_a_stop() {
     let (mut hall, pipe) = Hall::open_pipe();
     let session = connect_over(pipe, &target("grpc://pipe"), hello("web-1")).await.expect("let in");
     let guest = hall.next_guest().await;
-    while guest.link.outgoing.try_send(ToAgent::Heartbeat).is_ok() {}
-    assert_eq!(guest.link.outgoing.try_send(ToAgent::Heartbeat), Err(SendError::Full));
+    let send = || guest.link.outgoing.send(ToAgent::Heartbeat);
+    while let Ok(sent) = timeout(Duration::from_secs(1), send()).await {
+        sent.expect("open");
+    }
     hall.stop();
     hall.stopped().await;
     drop(session);
@@ -181,7 +185,7 @@ async fn a_connection_with_a_session_stays() {
     let mut session =
         connect_over(pipe, &target("grpc://pipe"), hello("web-1")).await.expect("let in");
     let mut guest = hall.next_guest().await;
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
     session.outgoing.send(ToServer::Heartbeat).await.expect("open");
     assert_eq!(guest.link.incoming.next().await, Ok(Some(ToServer::Heartbeat)));
     guest.link.outgoing.send(ToAgent::Heartbeat).await.expect("open");

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use fluke_model::api::{ReconcileProgress, ReconcileRequest, ReconcileScope};
+use fluke_model::api::{
+    ReconcileProgress, ReconcileRequest, ReconcileScope, ServiceView, Services,
+};
 use fluke_model::id::AgentName;
 use tokio::time::{Instant, timeout};
 
@@ -18,6 +20,7 @@ use crate::failure::Failure;
 use crate::live::Live;
 use crate::screen::{self, Style};
 use crate::view::reconcile as view;
+use crate::view::service::HOSTS;
 use crate::when;
 
 /// How long to go without looking when nothing is heard.
@@ -39,10 +42,31 @@ pub async fn run(args: ReconcileArgs, global: &Global) -> Result<(), Failure> {
     };
     match changes {
         None => print_id(&id, printing),
-        Some(changes) => {
-            let (json, progress) = Follower::new(&client, &id, printing).follow(changes).await?;
-            conclude(&json, &progress, printing)
+        Some(mut changes) => {
+            let follower = Follower::new(&client, &id, printing);
+            let (json, progress) = follower.follow(&mut changes).await?;
+            let waiting =
+                patiently(&mut changes, async || waiting(&client, &args.what).await).await;
+            // Not to know what else is missing is no reason to lose what came of it.
+            let shown = waiting.as_deref().unwrap_or_default();
+            let concluded = conclude(&json, &progress, shown, printing);
+            waiting.map_err(|error| unseen(&error)).and(concluded)
         }
+    }
+}
+
+/// Asks until there is an answer, while the server is only away.
+async fn patiently<T>(
+    changes: &mut Changes,
+    ask: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let since = Instant::now();
+    loop {
+        match ask().await {
+            Err(error) if error.is_transient() && since.elapsed() < PATIENCE => {}
+            answer => return answer,
+        }
+        let _ = timeout(LOOK, changes.next()).await;
     }
 }
 
@@ -99,12 +123,56 @@ fn print_id(id: &str, printing: Printing) -> Result<(), Failure> {
     }
 }
 
-fn conclude(json: &str, progress: &ReconcileProgress, printing: Printing) -> Result<(), Failure> {
-    match printing.document(json) {
-        Some(text) => screen::print(&text.unwrap_or_else(|_| json.to_string()))?,
-        None => screen::print(&view::outcome(progress, printing.style()))?,
+/// What services wait for where no agent is asked for it, and so none tells.
+async fn waiting(client: &Client, what: &Reconcile) -> Result<Vec<String>, ClientError> {
+    let waiting = match what {
+        Reconcile::All => client.get(&["services"]).await.map(all_waiting),
+        Reconcile::Service { name, agent: None } => {
+            client.get(&["services", name.as_str()]).await.map(|it: ServiceView| it.waiting)
+        }
+        Reconcile::Service { .. } | Reconcile::Agent { .. } | Reconcile::Task { .. } => {
+            Ok(Vec::new())
+        }
+    };
+    match waiting {
+        // It was taken out of Git meanwhile.
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        waiting => waiting,
     }
-    if view::has_failed(progress) { Err(Failure::Shown) } else { Ok(()) }
+}
+
+/// With the name of each service, since there may be several.
+fn all_waiting(all: Services) -> Vec<String> {
+    let named = |ServiceView { name, waiting, .. }: ServiceView| {
+        waiting.into_iter().map(move |why| format!("{name}: {why}"))
+    };
+    all.services.into_iter().flat_map(named).collect()
+}
+
+fn unseen(error: &ClientError) -> Failure {
+    let what = "could not see whether replicas wait for a host that is not there";
+    Failure::new(what).because(error).help("`fluke get services` shows it")
+}
+
+fn conclude(
+    json: &str,
+    progress: &ReconcileProgress,
+    waiting: &[String],
+    printing: Printing,
+) -> Result<(), Failure> {
+    let document = printing.document(json);
+    match &document {
+        Some(text) => screen::print(text.as_deref().unwrap_or(json))?,
+        None => screen::print(&view::outcome(progress, waiting, printing.style()))?,
+    }
+    match view::has_failed(progress, waiting) {
+        // The document is of those who were asked.
+        true if document.is_some() && !waiting.is_empty() => {
+            Err(Failure::new(waiting.join("; ")).help(HOSTS))
+        }
+        true => Err(Failure::Shown),
+        false => Ok(()),
+    }
 }
 
 /// Follows one reconcile to its end.
@@ -124,21 +192,15 @@ impl<'a> Follower<'a> {
 
     async fn follow(
         mut self,
-        mut changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(String, ReconcileProgress), Failure> {
-        let mut heard = Instant::now();
         loop {
-            match self.look().await {
-                Ok((json, progress)) => {
-                    heard = Instant::now();
-                    self.show(&progress)?;
-                    if progress.done {
-                        let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
-                        return Ok((json, progress));
-                    }
-                }
-                Err(error) if error.is_transient() && heard.elapsed() < PATIENCE => {}
-                Err(error) => return Err(self.lost(error)),
+            let seen = patiently(changes, async || self.look().await).await;
+            let (json, progress) = seen.map_err(|error| self.lost(error))?;
+            self.show(&progress)?;
+            if progress.done {
+                let _ = self.drawn.erase(Style::of_stderr(self.printing.colour));
+                return Ok((json, progress));
             }
             let _ = timeout(LOOK, changes.next()).await;
         }

@@ -393,7 +393,7 @@ fn read_acme(block: &Block, evaluate: Evaluate<'_>, problems: &mut Vec<Problem>)
     let directory = read.optional(fields::url("directory", &["https"]));
     let ca_file = read.optional(fields::absolute_path("ca_file"));
     read.finish();
-    Some(Acme { email: email?, directory, ca_file })
+    Some(Acme { email: email.ok()?, directory, ca_file })
 }
 
 fn read_certificate(
@@ -405,7 +405,7 @@ fn read_certificate(
     let cert_file = read.required(fields::absolute_path("cert_file"));
     let key_file = read.required(fields::absolute_path("key_file"));
     read.finish();
-    Some(Certificate { cert_file: cert_file?, key_file: key_file? })
+    Some(Certificate { cert_file: cert_file.ok()?, key_file: key_file.ok()? })
 }
 
 /// 64 hexadecimal digits, with or without colons, as people copy them.

@@ -49,9 +49,9 @@ pub fn secret(name: &'static str) -> Field<Secret> {
 
 /// Several of them, none empty.
 pub fn secrets(name: &'static str) -> Field<Vec<Secret>> {
-    Field::strings(name).then(|texts| match texts.iter().any(|text| text.trim().is_empty()) {
+    Field::strings(name).each(|_, text| match text.trim().is_empty() {
         true => Err(Mistake::value("a token must not be empty")),
-        false => Ok(texts.into_iter().map(Secret::new).collect()),
+        false => Ok(Secret::new(text)),
     })
 }
 
@@ -66,34 +66,25 @@ pub fn secret_url(name: &'static str, schemes: &'static [&'static str]) -> Field
 
 /// Labels of a host.
 pub fn labels(name: &'static str) -> Field<Labels> {
-    Field::string_map(name).parse(|pairs| {
-        let pair = |(key, value)| {
-            let key = LabelKey::new(key).map_err(|error| error.to_string())?;
-            let value = LabelValue::new(value).map_err(|error| format!("label {key}: {error}"))?;
-            Ok::<_, String>((key, value))
-        };
-        pairs.into_iter().map(pair).collect::<Result<_, _>>().map(Labels)
-    })
+    let key = |key: &str| LabelKey::new(key).map_err(Mistake::of);
+    let value = |key: &str, value| {
+        LabelValue::new(value).map_err(|error| Mistake::value(format!("label {key}: {error}")))
+    };
+    Field::string_map(name).entries(key, value).then(|labels| Ok(Labels(labels)))
 }
 
 /// Words that keep to the grammar of names.
 pub fn names(name: &'static str, what: &'static str) -> Field<Vec<String>> {
-    Field::strings(name).parse(move |names| {
-        names.iter().try_for_each(|name| check_name(what, name))?;
-        Ok::<_, fluke_model::id::InvalidName>(names)
-    })
+    Field::strings(name)
+        .each(move |_, name| check_name(what, &name).map(|()| name).map_err(Mistake::of))
 }
 
 /// Names of hosts, as they stand in an address between scheme and port; given in lower case.
 pub fn host_names(name: &'static str) -> Field<Vec<String>> {
-    Field::strings(name).then(|names| {
-        if let Some(wrong) = names.iter().find(|name| !is_host_name(name)) {
-            let what = format!("`{wrong}` is not the name of a host");
-            let help = "write it like \"fluke.example.com\", without scheme, port, path and `*`";
-            return Err(Mistake::value(what).help(help));
-        }
-        let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
-        Ok(names.into_iter().map(plain).collect())
+    Field::strings(name).each(|_, name| match is_host_name(&name) {
+        true => Ok(name.trim_end_matches('.').to_ascii_lowercase()),
+        false => Err(Mistake::value(format!("`{name}` is not the name of a host"))
+            .help("write it like \"fluke.example.com\", without scheme, port, path and `*`")),
     })
 }
 

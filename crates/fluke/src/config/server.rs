@@ -142,8 +142,8 @@ pub fn read(
     let api_tokens = read.or(fields::secrets("api_tokens"), Vec::new());
     let http_names = read.or(fields::host_names("http_names"), Vec::new());
     let heartbeat = read.or(heartbeat(), HEARTBEAT);
-    let git =
-        read.required_block("git").and_then(|block| read_git(block, evaluate, read.problems()));
+    let git = read.required_block("git").ok();
+    let git = git.and_then(|block| read_git(block, evaluate, read.problems()));
     let tls = read.block("tls").map(|block| read_tls(block, evaluate, read.problems()));
     let drift = read.block("drift").map(|block| read_drift(block, evaluate, read.problems()));
     let event_store = read
@@ -238,18 +238,13 @@ fn read_agent_token(
 ) -> Option<AgentToken> {
     let mut read = Fields::of_block(block, evaluate, problems);
     let token = read.required(fields::secret("token"));
-    let names = Field::strings("names").then(|names| {
-        let wrong = names.iter().find_map(|name| Glob::new(name).err());
-        match wrong {
-            Some(error) => Err(Mistake::value(error.to_string())),
-            None => Ok(names),
-        }
-    });
+    let names =
+        Field::strings("names").each(|_, name| Glob::new(&name).map_err(Mistake::of).map(|_| name));
     let names = read.or(names, Vec::new());
     let labels = read.or(fields::labels("labels"), Labels::default());
     read.finish();
     let label = block.labels.first().map(|label| label.text.to_string());
-    Some(AgentToken { label, token: token?, names, labels })
+    Some(AgentToken { label, token: token.ok()?, names, labels })
 }
 
 fn read_git(
@@ -277,7 +272,7 @@ fn read_git(
     let webhook_secret = read.optional(fields::secret("webhook_secret"));
     read.finish();
     Some(GitConfig {
-        url: url?,
+        url: url.ok()?,
         branch: branch?,
         poll_interval,
         manifest_glob,

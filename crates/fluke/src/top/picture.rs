@@ -278,7 +278,7 @@ impl Reconcile {
     fn lines(&self, style: Style, now: Timestamp) -> Vec<String> {
         let told = match &self.progress {
             None => "asked".to_string(),
-            Some(progress) if progress.done => view::reconcile::outcome(progress, style),
+            Some(progress) if progress.done => view::reconcile::outcome(progress, &[], style),
             Some(progress) => view::reconcile::progress(progress, style, now),
         };
         let heading = title(&format!("reconcile of {}", self.name), style);

@@ -10,6 +10,7 @@ use crate::report::{Report, count};
 use crate::sanitise;
 use crate::screen::Style;
 use crate::table::{Cell, Column, Table};
+use crate::view::service::tell_waiting;
 use crate::when::coarse;
 
 /// What is drawn while it runs: one line an agent, the unfinished ones first.
@@ -40,12 +41,14 @@ pub fn finished_line(agent: &ReconcileAgent) -> Option<String> {
         .then(|| format!("{}: {}, {}\n", agent.name, state(agent.state), doing(agent)))
 }
 
-/// Everything that is said at the end: what failed, with its output, and a sum.
-pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
+/// Everything that is said at the end: what failed, with its output, what `waiting` says that no
+/// agent has been asked for, and a sum.
+pub fn outcome(progress: &ReconcileProgress, waiting: &[String], style: Style) -> String {
     let mut report = Report::new(style);
     for agent in &progress.agents {
         tell_failures(&mut report, agent);
     }
+    tell_waiting(&mut report, waiting);
     let with = |state| progress.agents.iter().filter(|agent| agent.state == state).count();
     let applied = steps(progress)
         .filter(|step| step.outcome.is_some_and(|outcome| !outcome.is_failure()))
@@ -59,7 +62,7 @@ pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
     if offline > 0 {
         parts.push(format!("{} offline (checked on return)", count(offline, "agent")));
     }
-    let (word, paint) = match has_failed(progress) {
+    let (word, paint) = match has_failed(progress, waiting) {
         true => ("failed:", Paint::Red),
         false => ("done:", Paint::Green),
     };
@@ -71,10 +74,10 @@ pub fn outcome(progress: &ReconcileProgress, style: Style) -> String {
 }
 
 /// Whether the caller did not get what it asked for.
-pub fn has_failed(progress: &ReconcileProgress) -> bool {
+pub fn has_failed(progress: &ReconcileProgress, waiting: &[String]) -> bool {
     let away = |agent: &ReconcileAgent| agent.state == ReconcileState::Offline;
     let named = progress.scope == ReconcileScope::Agent;
-    progress.failed || (named && progress.agents.iter().any(away))
+    progress.failed || !waiting.is_empty() || (named && progress.agents.iter().any(away))
 }
 
 fn tell_failures(report: &mut Report, agent: &ReconcileAgent) {

@@ -14,6 +14,9 @@ use crate::sanitise;
 use crate::screen::Style;
 use crate::table::{Cell, Column, Table};
 
+/// Where to look when no host is found for something.
+pub const HOSTS: &str = "fluke get agents   shows the labels of each, and who is connected";
+
 /// How many things that are wrong are told in words.
 const PROBLEMS: usize = 5;
 
@@ -128,17 +131,21 @@ fn entrance(route: &RouteView) -> String {
     }
 }
 
+/// What replicas wait for that are on no host, and where to look.
+pub fn tell_waiting(report: &mut Report, waiting: &[String]) {
+    for why in waiting {
+        report.beside("why", why, Paint::Plain);
+    }
+    if !waiting.is_empty() {
+        report.beside("do", HOSTS, Paint::Cyan);
+    }
+}
+
 /// `fluke describe service`
 pub fn describe(service: &ServiceView, style: Style) -> String {
     let mut report = Report::new(style);
     tell_standing(&mut report, service);
-    for why in &service.waiting {
-        report.beside("why", why, Paint::Plain);
-    }
-    if !service.waiting.is_empty() {
-        let hosts = "fluke get agents   shows the labels of each, and who is connected";
-        report.beside("do", hosts, Paint::Cyan);
-    }
+    tell_waiting(&mut report, &service.waiting);
     let mut deployments: Vec<&DeploymentView> = service.deployments.iter().collect();
     deployments.sort_by_key(|it| fleet::urgency(it.status));
     // What goes is no problem of its own: it goes, or it serves until what follows it does. One that

@@ -1,14 +1,19 @@
 //! Services on real hosts: containers, names, routes and mesh, with Podman, Traefik and WireGuard.
 
+mod ailing;
+mod alone;
 mod changing;
 mod containers;
+mod draining;
 mod drifting;
 mod fetching;
 mod killing;
 mod leaving;
 mod placing;
 mod ports;
+mod proxying;
 mod reaching;
 mod refusing;
+mod secrets;
 mod socket;
 mod support;

@@ -1,6 +1,6 @@
 //! The bed for the program under test, and the manifests that its stories have in common.
 
-pub use fluke_bed::{Alerts, Bed, Host, Join, Moment, ServerOptions, Tap};
+pub use fluke_bed::{Alerts, Bed, Host, Join, Link, Moment, ServerOptions, Tap};
 
 /// A bed with the program of this build; none where there can be no bed.
 pub fn bed() -> Option<Bed> {

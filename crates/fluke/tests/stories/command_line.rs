@@ -25,6 +25,7 @@ struct Server {
 struct Shared {
     wishes: Arc<Mutex<Vec<Value>>>,
     looks: Arc<AtomicUsize>,
+    refusals: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -71,6 +72,8 @@ fn api(shared: Shared) -> Router {
         .route("/agents", get(async || Json(json!({ "agents": [agent()] }))))
         .route("/agents/{name}", get(one_agent))
         .route("/tasks", get(async || Json(json!({ "tasks": [] }))))
+        .route("/services", get(async || Json(json!({ "services": [service("shop")] }))))
+        .route("/services/{name}", get(one_service))
         .route("/drift", get(async || Json(json!({ "drift": [drift()] }))))
         .route("/events", get(async || Json(json!({ "events": events(), "next": null }))))
         .route("/source", get(async || Json(source())))
@@ -91,6 +94,19 @@ async fn one_agent(Path(name): Path<String>) -> Response {
     detail["task_details"] = json!([]);
     detail["events"] = json!([]);
     Json(detail).into_response()
+}
+
+/// `shop` is seen at the second look; `lost` never.
+async fn one_service(State(shared): State<Shared>, Path(name): Path<String>) -> Response {
+    let status = match &*name {
+        "shop" if shared.refusals.fetch_add(1, Ordering::SeqCst) > 0 => StatusCode::OK,
+        "shop" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    match status {
+        StatusCode::OK => Json(service(&name)).into_response(),
+        refused => (refused, Json(json!({ "title": "not now" }))).into_response(),
+    }
 }
 
 async fn ask(State(shared): State<Shared>, Json(wish): Json<Value>) -> Response {
@@ -116,6 +132,16 @@ fn agent() -> Value {
         "name": "web-01", "labels": {"role": "web"}, "connected": true, "status": "drifted", "version": "0.1.0",
         "node_type": "worker", "connected_since": null, "last_seen": "2026-01-02T03:04:05Z", "commit": null,
         "snapshot": null, "tasks": {"total": 1, "in_sync": 0, "drifted": 1, "failed": 0}, "new_key": "from a newer server"
+    })
+}
+
+/// One of which one replica has no host.
+fn service(name: &str) -> Value {
+    json!({
+        "name": name, "description": null, "policy": "remediate", "selector": {"match_labels": {}, "match_expressions": []},
+        "defined": "shop.fluke.hcl:1", "image": "shop:1", "replicas": 2, "status": "drifted",
+        "counts": {"wanted": 2, "running": 1, "serving": 1, "failed": 0}, "ports": [], "hostname": "shop.fluke",
+        "addresses": ["10.0.0.2"], "routes": [], "deployments": [], "waiting": ["replica 1 waits for a host"]
     })
 }
 
@@ -203,12 +229,43 @@ fn a_reconcile_waits_tells_what_failed_and_exits_1() {
         "web-01: failed, certs/shell.renew
 web-01: certs / shell.renew failure
   no space left
+  why   shop: replica 1 waits for a host
+  do    fluke get agents   shows the labels of each, and who is connected
 failed: 0 agents in sync, 0 steps applied, 1 agent failed
 "
     );
     let wishes = server.wishes.lock().expect("not poisoned");
     assert_eq!(wishes[0]["scope"], "all");
     assert!(wishes[0]["by"].as_str().is_some_and(|by| by.contains('@')), "{wishes:?}");
+}
+
+#[test]
+fn what_came_of_a_reconcile_is_told_though_the_server_cannot_say_what_is_waited_for() {
+    let server = Server::start();
+    let output = server.fluke("reconcile service shop");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("why   replica 1 waits for a host"), "{}", out(&output));
+    assert_eq!(err(&output), "", "that it was refused once is no failure");
+
+    let output = server.fluke("reconcile service lost");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("failed: 0 agents in sync"), "{}", out(&output));
+    let what = "error: could not see whether replicas wait for a host that is not there\n";
+    assert!(err(&output).starts_with(what), "{}", err(&output));
+}
+
+#[test]
+fn services_are_listed_with_how_many_of_them_serve() {
+    let server = Server::start();
+    let table = out(&server.fluke("get services"));
+    let mut lines = table.lines();
+    assert!(lines.next().is_some_and(|it| it.starts_with("NAME  STATUS")), "{table}");
+    let row: Vec<_> = lines.flat_map(str::split_whitespace).collect();
+    assert_eq!(row[..3], ["shop", "drifted", "1/2"], "{table}");
+    let json: Value =
+        serde_json::from_str(&out(&server.fluke("get services -o json"))).expect("JSON");
+    assert_eq!(json, json!({ "services": [service("shop")] }));
+    assert_eq!(out(&server.fluke("get services -q")), "shop\n");
 }
 
 #[test]

@@ -174,10 +174,24 @@ async fn a_service_is_asked_for_by_name_and_its_host_says_what_came_of_it() {
     let told = fleet.fluke(&["reconcile", "service", "shop", "--agent", "nobody"]).await;
     assert!(told.stderr.starts_with("error: there is no agent `nobody`"), "{told:?}");
 
-    // This host runs no containers: nobody waits for it, unless it is named.
+    let listed = fleet.fluke(&["get", "services"]).await;
+    assert_eq!(listed.code, 0, "{listed:?}");
+    for word in ["NAME", "SERVING", "shop", "registry.example/shop:1"] {
+        assert!(listed.stdout.contains(word), "{word}: {}", listed.stdout);
+    }
+    let listed = fleet.fluke(&["get", "services", "-o", "json"]).await;
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    assert_eq!(listed["services"][0]["image"], "registry.example/shop:1");
+
+    // This host runs no containers: it is not asked, unless it is named; and so nothing of it runs.
     let told = fleet.fluke(&["reconcile", "service", "shop"]).await;
-    assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.stdout.contains("no connected agent was concerned"), "{told:?}");
+    assert_eq!(told.code, 1, "{told:?}");
+    let why = "no host that runs services matches its selector";
+    assert!(told.stdout.contains(why), "{told:?}");
+    assert!(told.stdout.ends_with("failed: no connected agent was concerned\n"), "{told:?}");
+    let told = fleet.fluke(&["reconcile", "service", "shop", "-o", "json"]).await;
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stderr.contains(why), "{told:?}");
     let told = fleet.fluke(&["reconcile", "service", "shop", "--agent", "web-1"]).await;
     assert_eq!(told.code, 1, "it is not right: {told:?}");
     let why = "web-1: this agent does not look after services";
@@ -192,5 +206,11 @@ async fn a_service_is_asked_for_by_name_and_its_host_says_what_came_of_it() {
         .filter_map(|event| event["kind"].as_str())
         .collect();
     let (asked, ended) = ("reconcile_requested", "reconcile_finished");
-    assert_eq!(kinds, [ended, asked, ended, asked]);
+    assert_eq!(kinds, [ended, asked].repeat(3));
+
+    let told = fleet.fluke(&["reconcile", "all"]).await;
+    assert_eq!(told.code, 1, "no host is there for the service: {told:?}");
+    let why = "shop: no host that runs services matches its selector";
+    assert!(told.stdout.contains(why), "{told:?}");
+    assert!(host.has("page"), "tasks are put right all the same");
 }

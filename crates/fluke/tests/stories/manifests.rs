@@ -65,6 +65,30 @@ fn bad_manifests_are_shown_with_their_lines_and_exit_1() {
 }
 
 #[test]
+fn services_are_validated_and_counted_beside_tasks() {
+    let service = |name: &str, replicas: &str| {
+        format!(
+            "service \"{name}\" {{\n  image    = \"shop:1\"\n  replicas = {replicas}\n  selector {{\n    \
+             match_labels = {{}}\n  }}\n}}\n"
+        )
+    };
+    let (shop, mail) = (service("shop", "2"), service("mail", "1"));
+    let services = ("services.fluke.hcl", &*format!("{shop}{mail}"));
+    let good = folder(&[("motd.fluke.hcl", TASK), services]);
+    let (out, err, code) = told(&fluke(good.path(), &["validate"]));
+    let all = "2 files, 1 task, 2 services: all good\n";
+    assert_eq!((out.as_str(), err.as_str(), code), (all, "", Some(0)));
+
+    let services = ("services.fluke.hcl", &*format!("{shop}{}", service("shop", "-1")));
+    let bad = folder(&[("motd.fluke.hcl", TASK), services]);
+    let (out, err, code) = told(&fluke(bad.path(), &["validate"]));
+    assert_eq!((out.as_str(), code), ("", Some(1)));
+    assert!(err.contains("`replicas`: -1 is not"), "{err}");
+    assert!(err.contains("services.fluke.hcl:10:14"), "{err}");
+    assert!(err.ends_with("in 1 of 2 files\n"), "{err}");
+}
+
+#[test]
 fn formatting_is_checked_done_and_then_done_with() {
     let folder = folder(&[("motd.fluke.hcl", TASK), ("broken.fluke.hcl", "a = {\n")]);
     let (out, err, code) = told(&fluke(folder.path(), &["fmt", "--check"]));

@@ -43,7 +43,7 @@ impl Desired {
                 not_understood.insert(service.name.clone());
                 continue;
             };
-            let (spec, expanded) = (Arc::new(container.clone()), expand(container, environment));
+            let (spec, expanded) = (container.clone(), expand(container, environment));
             for (replica, id) in service.deployments(host) {
                 env.insert(id, expanded.clone());
                 wanted.push(Deployment {

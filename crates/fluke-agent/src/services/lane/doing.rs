@@ -44,6 +44,12 @@ impl ChangeError {
         matches!(self, Self::Podman(error) if error.is_not_found())
     }
 
+    /// Whether it says anything of what was to be changed. Podman may still do what it was asked for
+    /// where it has not answered.
+    pub fn is_an_answer(&self) -> bool {
+        !matches!(self, Self::Podman(error) if !error.is_an_answer())
+    }
+
     /// Whether the address that a container was to have is taken, in Podman's words.
     pub fn is_address_taken(&self) -> bool {
         matches!(self, Self::Podman(PodmanError::Refused { why, .. })

@@ -9,6 +9,7 @@ use fluke_model::policy::Trigger;
 use super::desired::Desired;
 use super::saying::Said;
 use super::state::Cause;
+use super::watch::Watch;
 use super::{Lane, Wake};
 use crate::services::inbox::Word;
 use crate::services::sections::Sections;
@@ -64,6 +65,16 @@ impl Lane {
             self.settling.retain(|it| Some(it.settle.instruction.session) == session);
         }
         snapshot.unwrap_or(news)
+    }
+
+    /// What was known before this came is looked at again.
+    pub(super) fn doubt(&mut self, wake: Wake) {
+        if let Wake::Event | Wake::Job | Wake::Socket = wake {
+            self.known.doubt();
+        }
+        if self.watch.as_ref().is_some_and(Watch::tells_of_update) {
+            self.known.doubt_details();
+        }
     }
 
     fn holds(&self, held: &Arc<Held>) -> bool {

@@ -16,8 +16,10 @@ use super::rounds::{Answer, Question};
 use crate::services::podman::{Podman, PodmanError, Progress};
 use crate::services::sections::Account;
 
-/// Images at the same time; more would only share the same line.
-const MOST_PULLS: usize = 3;
+/// Images of one registry at the same time; more would only share the same line.
+const MOST_OF_ONE: usize = 3;
+/// Of all registries: some that do not answer hold up no others.
+const MOST_PULLS: usize = 12;
 /// A registry that has not answered for so long does not.
 const SILENCE: Duration = Duration::from_secs(120);
 /// What Podman says before it has heard anything of a registry.
@@ -54,8 +56,8 @@ pub enum Done {
     },
     /// A container was asked how it feels.
     Asked {
-        /// Which.
-        container: String,
+        /// What.
+        question: Question,
         /// What it said.
         answer: Answer,
     },
@@ -128,7 +130,7 @@ impl Jobs {
     /// Has an image fetched, if it is not yet, and no more are than may be; who waits is asked for
     /// again.
     pub fn fetch(&mut self, image: &str, account: Account) {
-        if self.pulls.len() >= MOST_PULLS || self.pulls.contains_key(image) {
+        if !may_begin(self.pulls.keys(), image) {
             return;
         }
         let note = format!("{image} is being fetched");
@@ -174,17 +176,17 @@ impl Jobs {
 
     /// Asks a container how it feels.
     pub fn ask(&mut self, question: Question) {
-        let Question { container, limit } = question;
         let podman = self.podman.clone();
         self.running.spawn(async move {
-            let answer = match podman.ask_health(&container, limit + OVERHEAD).await {
+            let Question { container, limit, .. } = &question;
+            let answer = match podman.ask_health(container, *limit + OVERHEAD).await {
                 Ok(true) => Answer::Well,
-                Ok(false) => Answer::Unwell(podman.complaint(&container).await),
+                Ok(false) => Answer::Unwell(podman.complaint(container).await),
                 // Who answers no question may be waited for by a Podman that answers nobody.
                 Err(error) if error.is_late() && podman.is_there(OVERHEAD).await => Answer::Silence,
                 Err(_) => Answer::NotHeard,
             };
-            Done::Asked { container, answer }
+            Done::Asked { question, answer }
         });
     }
 
@@ -307,9 +309,34 @@ async fn pull(
     }
 }
 
+/// Whether an image may be fetched beside those that are.
+fn may_begin<'a>(running: impl Iterator<Item = &'a String> + Clone, image: &str) -> bool {
+    // Names without a registry are tried at the same ones.
+    let registry = |image: &str| image.split_once('/').map(|(first, _)| first.to_owned());
+    let of_one = running.clone().filter(|it| registry(it) == registry(image)).count();
+    let is_one = running.clone().any(|it| it == image);
+    !is_one && of_one < MOST_OF_ONE && running.count() < MOST_PULLS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_registry_that_does_not_answer_holds_up_its_own_images_alone() {
+        let mut running: Vec<String> = Vec::new();
+        let mut fetch = |image: &str| {
+            let begins = may_begin(running.iter(), image);
+            running.extend(begins.then(|| image.to_owned()));
+            begins
+        };
+        assert!(["dead.example/a", "dead.example/b", "dead.example/c"].into_iter().all(&mut fetch));
+        assert!(!fetch("dead.example/d:1"));
+        assert!(fetch("live.example/a:1") && fetch("web:1"));
+        assert!(!fetch("live.example/a:1"), "it is on its way");
+        let all = (0..20).filter(|at| fetch(&format!("registry-{at}.example/a:1")));
+        assert_eq!(all.count(), MOST_PULLS - 5);
+    }
 
     #[test]
     fn who_waits_for_an_image_is_told_for_how_long() {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
@@ -15,42 +15,85 @@ const MOST: usize = 512;
 /// What Podman's monitor takes to note that a container has ended.
 const NOTED: Duration = Duration::from_millis(20);
 
+/// What it may take on the busiest of hosts. One that is not noted by then never is: its monitor is
+/// gone as well, and without its word Podman takes a container for one that runs.
+const OVERDUE: Duration = Duration::from_secs(5);
+
 /// Those that are watched.
 #[derive(Debug, Default)]
 pub struct Lives {
     watched: BTreeMap<i32, Life>,
+    /// Those that had ended when Podman said that they run.
+    unnoted: BTreeMap<i32, Unnoted>,
     running: JoinSet<i32>,
 }
 
 #[derive(Debug)]
 struct Life {
-    /// When it was first seen.
-    since: Instant,
     /// Readable once it has ended.
     end: Arc<AsyncFd<OwnedFd>>,
     task: AbortHandle,
 }
 
+#[derive(Debug)]
+struct Unnoted {
+    /// When that was first seen.
+    since: tokio::time::Instant,
+    task: AbortHandle,
+}
+
+/// What the kernel says of a process.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it does not tell there"))]
+enum Sight {
+    /// It lives; readable once it has ended.
+    Lives(AsyncFd<OwnedFd>),
+    /// It has ended, or is not there.
+    Ended,
+    /// It does not tell.
+    Unknown,
+}
+
 impl Lives {
-    /// Watches these, and no others.
+    /// Watches these, which run as Podman says, and no others.
     pub fn see(&mut self, processes: &BTreeSet<i32>) {
-        self.watched.retain(|process, life| {
+        let keep = |process: &i32, task: &AbortHandle| {
             let keep = processes.contains(process);
             if !keep {
-                life.task.abort();
+                task.abort();
             }
             keep
-        });
+        };
+        self.watched.retain(|process, life| keep(process, &life.task));
+        self.unnoted.retain(|process, it| keep(process, &it.task));
         for process in processes {
-            if self.watched.len() < MOST
-                && !self.watched.contains_key(process)
-                && let Some(end) = watch(*process)
-            {
-                let end = Arc::new(end);
-                let task = self.running.spawn(ended(*process, end.clone()));
-                self.watched.insert(*process, Life { since: Instant::now(), end, task });
+            if !self.knows(*process) && !self.unnoted.contains_key(process) {
+                self.see_first(*process);
             }
         }
+    }
+
+    fn see_first(&mut self, process: i32) {
+        match look_at(process) {
+            Sight::Lives(end) if self.watched.len() < MOST => {
+                let end = Arc::new(end);
+                let task = self.running.spawn(ended(process, end.clone()));
+                self.watched.insert(process, Life { end, task });
+            }
+            Sight::Ended => {
+                let since = tokio::time::Instant::now();
+                let task = self.running.spawn(async move {
+                    tokio::time::sleep_until(since + OVERDUE).await;
+                    process
+                });
+                self.unnoted.insert(process, Unnoted { since, task });
+            }
+            Sight::Lives(_) | Sight::Unknown => {}
+        }
+    }
+
+    /// Whether one has ended and Podman, which still says that it runs, has had its time to note it.
+    pub fn is_overdue(&self, process: i32) -> bool {
+        self.unnoted.get(&process).is_some_and(|it| it.since.elapsed() >= OVERDUE)
     }
 
     /// Whether it is watched.
@@ -66,12 +109,7 @@ impl Lives {
         poll(&mut ends, Some(&Timespec::default())) != Ok(0)
     }
 
-    /// When a process was first seen, by a clock that never jumps.
-    pub fn since(&self, process: i32) -> Option<Instant> {
-        self.watched.get(&process).map(|life| life.since)
-    }
-
-    /// Waits until one has ended. Cancel-safe.
+    /// Waits until one has ended, or its end is overdue. Cancel-safe.
     pub async fn next(&mut self) {
         while let Some(ended) = self.running.join_next().await {
             if let Ok(process) = ended {
@@ -93,16 +131,27 @@ async fn ended(process: i32, end: Arc<AsyncFd<OwnedFd>>) -> i32 {
 }
 
 #[cfg(target_os = "linux")]
-fn watch(process: i32) -> Option<AsyncFd<OwnedFd>> {
+fn look_at(process: i32) -> Sight {
     use crate::host::process::readable;
+    use rustix::io::Errno;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let life = pidfd_open(Pid::from_raw(process)?, PidfdFlags::NONBLOCK).ok()?;
-    readable(life).ok()
+    let Some(process) = Pid::from_raw(process) else { return Sight::Unknown };
+    let life = match pidfd_open(process, PidfdFlags::NONBLOCK) {
+        Ok(life) => life,
+        Err(Errno::SRCH) => return Sight::Ended,
+        Err(_) => return Sight::Unknown,
+    };
+    // One that nobody has asked for its exit code is still there, and has ended all the same.
+    let mut end = [PollFd::new(&life, PollFlags::IN)];
+    if poll(&mut end, Some(&Timespec::default())) == Ok(1) {
+        return Sight::Ended;
+    }
+    readable(life).map_or(Sight::Unknown, Sight::Lives)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn watch(_: i32) -> Option<AsyncFd<OwnedFd>> {
-    None
+fn look_at(_: i32) -> Sight {
+    Sight::Unknown
 }
 
 #[cfg(test)]

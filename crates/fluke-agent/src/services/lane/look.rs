@@ -13,13 +13,13 @@ use fluke_model::volume::Volumes;
 
 use super::desired::Desired;
 use super::lives::Lives;
-use super::memory::{Listing, Memory};
+use super::memory::{Listing, Memory, Untold};
 use super::wiring::Wiring;
 use crate::services::bridge::{self, Interfaces};
 use crate::services::observe::{self, Now};
 use crate::services::plan::{Container, Network, State};
 use crate::services::podman::create::DEPLOYMENT;
-use crate::services::podman::{Details, Listed, Podman, PodmanError};
+use crate::services::podman::{self, Details, Listed, Podman, PodmanError};
 
 /// What was found.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ impl Known {
     /// Has Podman asked next time, whatever its files say.
     pub fn doubt(&mut self) {
         self.memory.forget();
+    }
+
+    /// Has every container looked at closely next time, whatever the list says.
+    pub fn doubt_details(&mut self) {
+        self.closely.0.clear();
     }
 }
 
@@ -116,9 +121,10 @@ impl Look<'_> {
                 self.list(memory).await?
             }
         };
-        let network = match self.desired.wanted.is_empty() {
-            true => Network::Ready,
-            false => bridge::judge(listing.network.as_ref(), self.subnet),
+        let network = match &listing.network {
+            _ if self.desired.wanted.is_empty() => Network::Ready,
+            Ok(found) => bridge::judge(found.as_ref(), self.subnet),
+            Err(Untold) => Network::Untold,
         };
         let listed = &listing.containers;
         closely.0.retain(|id, _| listed.iter().any(|it| it.id == *id));
@@ -130,6 +136,10 @@ impl Look<'_> {
             let mut container = self.understood(it, closer.details());
             if matches!(closer, Closer::Refused) && !container.is_up() {
                 // As after a power cut: Podman has its name, and nothing to start it from.
+                container.state = State::Stuck;
+            }
+            if container.is_up() && self.lives.is_overdue(it.pid) {
+                // Podman will never say that it has ended, also of one that it tried to stop.
                 container.state = State::Stuck;
             }
             if container.tampered.is_none() {
@@ -158,7 +168,7 @@ impl Look<'_> {
         let listing = Arc::new(Listing {
             containers: self.podman.list().await?,
             volumes: self.volumes().await,
-            network: self.podman.network(bridge::NETWORK).await?,
+            network: self.network().await?,
         });
         memory.learn(self.podman).await;
         memory.keep(stamp, &listing, Instant::now());
@@ -170,6 +180,17 @@ impl Look<'_> {
         let runs =
             |process| self.lives.knows(process) || self.interfaces.other_end(process).is_some();
         !self.lives.has_one_ended() && ran(listed).all(runs)
+    }
+
+    async fn network(&self) -> Result<Result<Option<podman::Network>, Untold>, PodmanError> {
+        match self.podman.network(bridge::NETWORK).await {
+            Ok(found) => Ok(Ok(found)),
+            Err(error) if error.is_an_answer() => {
+                tracing::warn!(%error, "the network of containers cannot be looked at");
+                Ok(Err(Untold))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The volumes of replicas that may be elsewhere, which others have to know of.
@@ -267,3 +288,6 @@ fn ran(listed: &[Listed]) -> impl Iterator<Item = i32> {
 fn is_deployed(listed: &Listed) -> bool {
     listed.labels.as_ref().is_some_and(|labels| labels.contains_key(DEPLOYMENT))
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,9 +41,13 @@ pub struct Listing {
     pub containers: Vec<Listed>,
     /// Of numbered replicas; none where Podman would not tell.
     pub volumes: Option<Volumes>,
-    /// What containers are connected by, if it is there.
-    pub network: Option<Network>,
+    /// What containers are connected by, if it is there; or that Podman would not tell.
+    pub network: Result<Option<Network>, Untold>,
 }
+
+/// Podman has said something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Untold;
 
 /// Differs once somebody wrote to Podman's database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +153,7 @@ mod tests {
     fn a_list_is_remembered_for_the_same_stamp_and_not_for_ever() {
         let (stamp, other) = (Stamp(vec![None]), Stamp(vec![]));
         let (mut memory, now) = (Memory::default(), Instant::now());
-        let listed = Arc::new(Listing { containers: Vec::new(), volumes: None, network: None });
+        let listed = Arc::new(Listing { containers: Vec::new(), volumes: None, network: Ok(None) });
         memory.keep(Some(stamp.clone()), &listed, now);
         assert_eq!(memory.recall(Some(&stamp), now), Some(listed.clone()));
         assert_eq!(memory.recall(Some(&other), now), None);

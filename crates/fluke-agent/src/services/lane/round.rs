@@ -22,7 +22,7 @@ use crate::services::plan::{
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
-use fluke_model::service::Health;
+use fluke_model::service::{DeploymentId, Health};
 
 /// What Podman says at length of a container that it does not know any more.
 const GONE_MEANWHILE: &str = "somebody removed it in this moment; it is made anew";
@@ -140,8 +140,9 @@ impl Lane {
         let now = Instant::now();
         self.is_in_the_light();
         self.doors.see(&seen.containers, self.looked_after(desired), now);
+        self.since.see(&seen.containers, |id| self.jobs.is_stopping(id), now);
         let seen = Seen {
-            containers: seen.containers.iter().map(|it| self.known(it)).collect(),
+            containers: seen.containers.iter().map(|it| self.known(it, now)).collect(),
             present: seen.present.clone(),
             network: seen.network.clone(),
             used: BTreeSet::new(),
@@ -167,18 +168,18 @@ impl Lane {
     }
 
     /// What only the lane knows of a container is added to what Podman says.
-    fn known(&self, seen: &Container) -> Container {
+    fn known(&self, seen: &Container, now: Instant) -> Container {
         let mut container = seen.clone();
-        if self.jobs.is_stopping(&container.id) && container.state == State::Running {
-            container.state = State::Changing;
-        }
+        container.state = match container.state {
+            State::Running if self.jobs.is_stopping(&container.id) => State::Changing,
+            State::Changing if self.since.is_abandoned(&container.id, now) => State::Stuck,
+            state => state,
+        };
         if container.origin.deployment.is_some_and(|id| self.misplaced.contains(&id)) {
             container.tampered.get_or_insert("its address is somebody else's".into());
         }
         container.told_to_end = self.told_to_end.get(&container.id).cloned();
-        // A clock that was put back does not make it younger.
-        let since = container.process.and_then(|process| self.lives.since(process));
-        container.started = container.started.map(|started| since.unwrap_or(started).min(started));
+        container.started = self.since.started(&container);
         container.silent_at = self.doors.silent_at(&container.id);
         container.complaint = self.rounds.complaint(&container.id).map(str::to_owned);
         if self.rounds.is_silent(&container.id) && container.state == State::Running {
@@ -345,13 +346,11 @@ impl Lane {
         };
         tracing::warn!(why, "a change failed");
         match change {
-            Change::Deploy { deployment, .. } => {
-                self.deployments.failed(deployment.id, why.clone(), now);
-            }
+            Change::Deploy { deployment, .. } => self.set_back(deployment.id, error, &why, now),
             // Somebody removed it in this moment: the next look tells.
             Change::Start { .. } if error.is_not_found() => {}
             Change::Start { container, origin, .. } => match origin.deployment {
-                Some(id) => self.deployments.failed(id, why.clone(), now),
+                Some(id) => self.set_back(id, error, &why, now),
                 None => self.containers.failed(container.clone(), why.clone(), now),
             },
             Change::Remove { container, .. } | Change::Stop { container, .. } => {
@@ -363,6 +362,14 @@ impl Lane {
         }
         let fact = end(Outcome::Failure, began, why);
         self.record(change, account, fact).await;
+    }
+
+    /// A deployment could not be made or started, or nobody said whether it was.
+    fn set_back(&mut self, id: DeploymentId, error: &ChangeError, why: &str, now: Instant) {
+        match error.is_an_answer() {
+            true => self.deployments.failed(id, why.to_owned(), now),
+            false => self.deployments.was_unheard(id, why.to_owned(), now),
+        }
     }
 
     /// Looks whether what was made is so.
@@ -456,6 +463,10 @@ fn judge(
             }
             Network::Other(how) => {
                 (Outcome::AppliedButDrifted, format!("it was made, and is another: {how}"))
+            }
+            Network::Untold => {
+                let why = "Podman does not say what it is";
+                (Outcome::Failure, format!("whether it was done could not be told: {why}"))
             }
         },
         (Change::Remove { .. } | Change::Stop { .. }, _) => (Outcome::Success, String::new()),

@@ -42,10 +42,12 @@ struct Round {
 }
 
 /// A question that is due.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// Whom to ask.
     pub container: String,
+    /// In which of its lives.
+    pub process: Option<i32>,
     /// How long it may take.
     pub limit: Duration,
 }
@@ -87,7 +89,7 @@ impl Rounds {
         let question = |(id, it): (&String, &mut Round)| {
             it.is_being_asked = true;
             let limit = Duration::from_millis(it.spec.timeout_ms);
-            Question { container: id.clone(), limit }
+            Question { container: id.clone(), process: it.process, limit }
         };
         due.map(question).collect()
     }
@@ -97,15 +99,17 @@ impl Rounds {
         self.0.values().filter(|it| !it.is_being_asked).map(Round::next).min()
     }
 
-    /// What an answer says, without the `secrets` of what it is about. Whether it is worth a look.
+    /// What an answer says, without the `secrets` of what it is about; one of an earlier life says
+    /// nothing. Whether it is worth a look.
     pub fn answered<'s>(
         &mut self,
-        container: &str,
+        question: &Question,
         answer: Answer,
         secrets: impl FnOnce(DeploymentId) -> Option<&'s Secrets>,
         now: Instant,
     ) -> bool {
-        let Some(it) = self.0.get_mut(container) else { return false };
+        let it = self.0.get_mut(&question.container);
+        let Some(it) = it.filter(|it| it.process == question.process) else { return false };
         it.is_being_asked = false;
         it.asked = Some(now);
         match answer {

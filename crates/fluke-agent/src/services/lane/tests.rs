@@ -25,7 +25,8 @@ use crate::services::inbox::Settle;
 use crate::services::podman::Listed;
 use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
-use stage::{RUNS, Stage, few, ip, service, spec, tell};
+use stage::{RUNS, Stage, few, ip, tell};
+pub(super) use stage::{service, spec};
 
 fn with_health(command: &str) -> ContainerSpec {
     let health = HealthSpec {

@@ -1,6 +1,8 @@
 //! Podman's word that something happened to a container, or to a volume.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fluke_model::volume::Volume;
@@ -17,11 +19,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A stream that lasted so long was a good one.
 const GOOD: Duration = Duration::from_secs(5);
 
+/// What Podman calls it when somebody changes a container that is there: what it may use, or when it
+/// is started again.
+const UPDATE: &str = "update";
+
 /// Events, for as long as this lives.
 #[derive(Debug)]
 pub struct Watch {
     seen: mpsc::Receiver<()>,
+    updated: Arc<AtomicBool>,
     task: JoinHandle<()>,
+}
+
+/// The way to whoever watches.
+struct Told {
+    seen: mpsc::Sender<()>,
+    updated: Arc<AtomicBool>,
 }
 
 impl Watch {
@@ -30,7 +43,9 @@ impl Watch {
     pub fn begin(podman: Podman, exclusive: bool) -> Self {
         // One that waits to be read stands for all that happened since.
         let (told, seen) = mpsc::channel(1);
-        Self { seen, task: tokio::spawn(listen(podman, exclusive, told)) }
+        let updated = Arc::new(AtomicBool::new(false));
+        let told = Told { seen: told, updated: updated.clone() };
+        Self { seen, updated, task: tokio::spawn(listen(podman, exclusive, told)) }
     }
 
     /// Waits until something happened, or may have. Cancel-safe.
@@ -38,6 +53,23 @@ impl Watch {
         if self.seen.recv().await.is_none() {
             std::future::pending().await
         }
+    }
+
+    /// Whether a container may have become another one that is listed as it was, since this was last
+    /// asked.
+    pub fn tells_of_update(&self) -> bool {
+        self.updated.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Told {
+    fn something(&self) {
+        let _ = self.seen.try_send(());
+    }
+
+    fn an_update(&self) {
+        self.updated.store(true, Ordering::Relaxed);
+        self.something();
     }
 }
 
@@ -47,7 +79,7 @@ impl Drop for Watch {
     }
 }
 
-async fn listen(podman: Podman, exclusive: bool, told: mpsc::Sender<()>) {
+async fn listen(podman: Podman, exclusive: bool, told: Told) {
     let mut wait = FIRST_WAIT;
     loop {
         let began = Instant::now();
@@ -64,28 +96,22 @@ async fn listen(podman: Podman, exclusive: bool, told: mpsc::Sender<()>) {
     }
 }
 
-async fn follow(
-    podman: &Podman,
-    exclusive: bool,
-    told: &mpsc::Sender<()>,
-) -> Result<(), PodmanError> {
+async fn follow(podman: &Podman, exclusive: bool, told: &Told) -> Result<(), PodmanError> {
     let mut events = podman.events().await?;
     // What happened before nobody heard.
-    let _ = told.try_send(());
+    told.an_update();
     let end = pass_on(&mut events, exclusive, told).await;
     // Podman may be gone: whoever looks finds out.
-    let _ = told.try_send(());
+    told.something();
     end
 }
 
-async fn pass_on(
-    events: &mut Events,
-    exclusive: bool,
-    told: &mpsc::Sender<()>,
-) -> Result<(), PodmanError> {
+async fn pass_on(events: &mut Events, exclusive: bool, told: &Told) -> Result<(), PodmanError> {
     while let Some(event) = events.next().await? {
-        if is_worth_a_look(&event, exclusive) {
-            let _ = told.try_send(());
+        match is_worth_a_look(&event, exclusive) {
+            true if event.action == UPDATE => told.an_update(),
+            true => told.something(),
+            false => {}
         }
     }
     Ok(())
@@ -117,6 +143,8 @@ pub fn is_there(socket: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
     use crate::services::podman::Actor;
 
@@ -155,5 +183,32 @@ mod tests {
         assert!(!is_worth_a_look(&theirs, false) && is_worth_a_look(&theirs, true));
         let theirs = event("volume", "create", ("name", "cache"));
         assert!(!is_worth_a_look(&theirs, false) && !is_worth_a_look(&theirs, true));
+    }
+
+    /// A Podman that says what happens, until it is dropped.
+    async fn talks(folder: &Path) -> (Watch, tokio::net::UnixStream) {
+        let socket = folder.join("podman.sock");
+        let listener = tokio::net::UnixListener::bind(&socket).expect("a socket");
+        let watch = Watch::begin(Podman::at(&socket).expect("a client"), false);
+        let (mut stream, _) = listener.accept().await.expect("somebody listens");
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("an answer");
+        (watch, stream)
+    }
+
+    #[tokio::test]
+    async fn an_update_is_told_apart_as_is_what_nobody_heard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut watch, mut podman) = talks(folder.path()).await;
+        watch.next().await;
+        assert!(watch.tells_of_update(), "before anybody listened");
+        assert!(!watch.tells_of_update(), "that is told once");
+        for (action, is_update) in [("died", false), ("update", true), ("start", false)] {
+            let who = r#"{"Attributes":{"fluke.service.name":"web"}}"#;
+            let line =
+                format!("{{\"Type\":\"container\",\"Action\":\"{action}\",\"Actor\":{who}}}\n");
+            podman.write_all(line.as_bytes()).await.expect("it is heard");
+            watch.next().await;
+            assert_eq!(watch.tells_of_update(), is_update, "{action}");
+        }
     }
 }

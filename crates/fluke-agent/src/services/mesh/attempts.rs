@@ -23,8 +23,8 @@ pub struct Attempts(BTreeMap<PublicKey, Attempt>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Attempt {
     /// What the table said then.
-    endpoints: Vec<SocketAddr>,
-    /// The last of them that was tried.
+    said: Vec<SocketAddr>,
+    /// Which of those that are worth a try was tried last.
     at: usize,
     /// On the agent's own clock.
     since: Duration,
@@ -33,11 +33,10 @@ struct Attempt {
 }
 
 impl Attempts {
-    /// Whether the table says something else of a peer than when it was last told to the interface.
-    /// After a restart nobody knows; what the interface has then stays, and a silent peer is tried
-    /// elsewhere soon.
-    pub fn has_changed(&self, key: &PublicKey, endpoints: &[SocketAddr]) -> bool {
-        self.0.get(key).is_some_and(|attempt| attempt.endpoints != endpoints)
+    /// What the table said of a peer when it was last told to the interface. After a restart nobody
+    /// knows; what the interface has then stays, and a silent peer is tried elsewhere soon.
+    pub fn said_before(&self, key: &PublicKey) -> Option<&[SocketAddr]> {
+        self.0.get(key).map(|attempt| attempt.said.as_slice())
     }
 
     /// Takes note that a change was made.
@@ -49,10 +48,10 @@ impl Attempts {
                     PeerOrder::Endpoint(to) => peer.endpoints.iter().position(|e| e == to),
                     _ => None,
                 };
-                let endpoints = peer.endpoints.clone();
-                let before = self.0.get(key).filter(|before| before.endpoints == endpoints);
+                let said = peer.said.clone();
+                let before = self.0.get(key).filter(|before| before.said == said);
                 let began = before.filter(|_| at.is_some()).map_or(now, |before| before.began);
-                let attempt = Attempt { endpoints, at: at.unwrap_or(0), since: now, began };
+                let attempt = Attempt { said, at: at.unwrap_or(0), since: now, began };
                 self.0.insert(*key, attempt);
             }
             (PeerOrder::Remove, _) => drop(self.0.remove(key)),
@@ -66,10 +65,10 @@ impl Attempts {
         for (key, peer) in &wanted.peers {
             // What the interface has was not our doing: the first in line comes next.
             let last = peer.endpoints.len().saturating_sub(1);
-            let fresh = || Attempt { endpoints: Vec::new(), at: last, since: now, began: now };
+            let fresh = || Attempt { said: Vec::new(), at: last, since: now, began: now };
             let attempt = self.0.entry(*key).or_insert_with(fresh);
-            if attempt.endpoints != peer.endpoints {
-                attempt.endpoints.clone_from(&peer.endpoints);
+            if attempt.said != peer.said {
+                attempt.said.clone_from(&peer.said);
                 attempt.began = now;
             }
         }

@@ -31,7 +31,9 @@ pub struct SeenPeer {
     pub foreign: bool,
     /// Seconds between signs of life; 0: none.
     pub keepalive: u16,
-    /// How long ago the last handshake was; none: there was none yet.
+    /// When the last handshake was, by the host's clock; none: there was none yet.
+    pub handshake: Option<Duration>,
+    /// How long ago it was; see [`Heard`](super::heard::Heard).
     pub silence: Option<Duration>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fluke_model::directory::Subnet;
 use rustix::io::Errno;
@@ -120,7 +120,9 @@ impl Interface {
             Change::AddAddress(net) => self.change(|index| route::add_address(index, *net)),
             Change::RemoveAddress(net) => self.change(|index| route::remove_address(index, *net)),
             Change::AddRoute(net) => self.change(|index| route::add_route(index, *net, own.host())),
-            Change::RemoveRoute(net) => gone(self.change(|index| route::remove_route(index, *net))),
+            Change::RemoveRoute(net, metric) => {
+                gone(self.change(|index| route::remove_route(index, *net, *metric)))
+            }
         };
         done.map_err(|source| MeshError::NotMade { source })
     }
@@ -235,16 +237,15 @@ impl Interface {
     }
 
     fn is_shut(&self, chain: Chain, own: Subnet) -> io::Result<bool> {
-        match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain(chain)) {
-            Ok((_, body)) if nftables::is_closed(&body) => {
-                let found = self.openings(chain)?;
-                let is_there = |wanted| found.iter().any(|rule| rule.comment == wanted);
-                Ok(!nftables::openings(chain, &self.name, own).into_iter().all(is_there))
-            }
-            Ok(_) => Ok(false),
-            Err(error) if is(&error, Errno::NOENT) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let body = match Socket::open(Family::Netfilter)?.ask(nftables::get_their_chain(chain)) {
+            Ok((_, body)) => body,
+            Err(error) if is(&error, Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let rules = rules(nftables::get_their_rules(chain))?;
+        let is_there = |wanted| rules.iter().any(|rule| rule.comment == wanted);
+        let is_open = nftables::openings(chain, &self.name, own).into_iter().all(is_there);
+        Ok(!is_open && nftables::is_closed(&body, &rules))
     }
 
     fn open(&self, chain: Chain, own: Subnet) -> io::Result<()> {
@@ -269,7 +270,7 @@ impl Interface {
         let device = match link.kind.as_str() {
             KERNEL => self.kernel_device(),
             PROGRAM => match uapi::say(&self.socket(), uapi::GET).await {
-                Ok(answer) => uapi::read(&answer, since_epoch()),
+                Ok(answer) => uapi::read(&answer),
                 Err(error) => Err(error),
             },
             kind => {
@@ -282,9 +283,9 @@ impl Interface {
 
     fn kernel_device(&self) -> io::Result<Device> {
         let (socket, family) = kernel()?;
-        let (mut device, now) = (Device::default(), since_epoch());
+        let mut device = Device::default();
         socket.list(wireguard::get_device(family, &self.name), |_, body| {
-            wireguard::read_device(body, now, &mut device);
+            wireguard::read_device(body, &mut device);
         })?;
         Ok(device)
     }
@@ -301,7 +302,7 @@ impl Interface {
         })?;
         socket.list(route::get_routes(), |_, body| {
             let route = route::read_route(body).filter(|it| it.index == Some(link.index));
-            seen.routes.extend(route.map(|it| (it.to, it.source)));
+            seen.routes.extend(route.map(|it| ((it.to, it.metric), it.source)));
         })?;
         Ok(seen)
     }
@@ -426,8 +427,4 @@ fn gone(done: io::Result<()>) -> io::Result<()> {
 
 fn is(error: &io::Error, code: Errno) -> bool {
     error.raw_os_error() == Some(code.raw_os_error())
-}
-
-fn since_epoch() -> Duration {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }

@@ -26,6 +26,9 @@ const LEAST: u32 = 1280;
 /// Often enough for every NAT in between to remember.
 pub const KEEPALIVE: u16 = 25;
 
+/// The metric of the routes that are made here.
+const OURS: u32 = 0;
+
 /// What an interface should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -61,7 +64,9 @@ pub struct Clash {
 pub struct WantedPeer {
     /// Who it is.
     pub name: AgentName,
-    /// Where it may be, best first.
+    /// Where the table says that it may be.
+    pub said: Vec<SocketAddr>,
+    /// Which of these are worth a try from here, best first.
     pub endpoints: Vec<SocketAddr>,
     /// Which networks are behind it.
     pub allowed: BTreeSet<Net>,
@@ -100,8 +105,8 @@ pub struct SeenLink {
     pub mtu: u32,
     /// Its IPv4 addresses.
     pub addresses: BTreeSet<Net>,
-    /// What it leads to, and as whom.
-    pub routes: BTreeMap<Net, Option<Ipv4Addr>>,
+    /// What it leads to, with which metric, and as whom.
+    pub routes: BTreeMap<(Net, u32), Option<Ipv4Addr>>,
 }
 
 /// One thing to be done.
@@ -121,8 +126,8 @@ pub enum Change {
     AddAddress(Net),
     /// Bring it up.
     Up,
-    /// Lead there no more.
-    RemoveRoute(Net),
+    /// Lead there no more, by a route of this metric.
+    RemoveRoute(Net, u32),
     /// Take an address away.
     RemoveAddress(Net),
     /// Tell it something of a peer.
@@ -164,6 +169,7 @@ impl Wanted {
                 subnets.insert(peer.subnet, Some(name));
                 let wanted = WantedPeer {
                     name: name.clone(),
+                    said: peer.endpoints.clone(),
                     endpoints: peer.endpoints.clone(),
                     allowed: [Net::of_host(peer.subnet), Net::of_containers(peer.subnet)].into(),
                 };
@@ -281,14 +287,14 @@ fn bring_up(wanted: &Wanted, link: &SeenLink, changes: &mut Vec<Change>) {
         changes.push(Change::Up);
     }
     let right: BTreeSet<&Net> = wanted.routes().filter(|to| is_right(wanted, link, to)).gather();
-    let wrong = link.routes.keys().filter(|to| !right.contains(to));
-    changes.extend(wrong.copied().map(Change::RemoveRoute));
+    let wrong = link.routes.keys().filter(|(to, metric)| *metric != OURS || !right.contains(to));
+    changes.extend(wrong.map(|(to, metric)| Change::RemoveRoute(*to, *metric)));
     let others = link.addresses.iter().filter(|address| **address != own);
     changes.extend(others.copied().map(Change::RemoveAddress));
 }
 
 fn is_right(wanted: &Wanted, link: &SeenLink, to: &Net) -> bool {
-    link.routes.get(to) == Some(&Some(wanted.address))
+    link.routes.get(&(*to, OURS)) == Some(&Some(wanted.address))
 }
 
 /// Peers, one by one: those that go first, as others may get their networks.
@@ -299,7 +305,7 @@ fn peers(wanted: &Wanted, device: &Device, attempts: &Attempts, changes: &mut Ve
         match device.peers.get(key) {
             None => changes.push(Change::Peer(*key, add(peer))),
             Some(has) => {
-                let orders = update(peer, has, attempts.has_changed(key, &peer.endpoints));
+                let orders = update(peer, has, attempts.said_before(key));
                 changes.extend(orders.map(|order| Change::Peer(*key, order)));
             }
         }
@@ -314,14 +320,12 @@ fn add(peer: &WantedPeer) -> PeerOrder {
     }
 }
 
-/// Where a peer was heard last is known better by the interface than by any table, until the table
-/// has news.
 fn update(
     peer: &WantedPeer,
     has: &SeenPeer,
-    has_news: bool,
+    before: Option<&[SocketAddr]>,
 ) -> impl Iterator<Item = PeerOrder> + use<> {
-    let is_there = has.endpoint.is_some_and(|at| !has_news || peer.endpoints.contains(&at));
+    let is_there = has.endpoint.is_some_and(|at| stays(peer, has, at, before));
     let endpoint = peer.endpoints.first().filter(|_| !is_there);
     let allowed = has.allowed != peer.allowed || has.foreign;
     let keepalive = has.keepalive != peer.keepalive();
@@ -332,6 +336,19 @@ fn update(
     ]
     .into_iter()
     .flatten()
+}
+
+/// Whether a peer is left where the interface has it. Where it was heard last is known better by the
+/// interface than by any table; and what the table said of it `before` is not so any more once it
+/// says something else.
+fn stays(peer: &WantedPeer, has: &SeenPeer, at: SocketAddr, before: Option<&[SocketAddr]>) -> bool {
+    if peer.said.contains(&at) {
+        return peer.endpoints.contains(&at);
+    }
+    match before.filter(|before| *before != peer.said) {
+        None => true,
+        Some(before) => !has.is_silent() && !before.contains(&at),
+    }
 }
 
 /// The hash of the table that is in effect: that of `table` itself when all of it is, and nothing
@@ -384,7 +401,7 @@ impl Change {
             Self::Mtu(mtu) => format!("its MTU is not {mtu}"),
             Self::AddAddress(net) => format!("it has not the address {net}"),
             Self::Up => "it is down".to_owned(),
-            Self::RemoveRoute(net) => format!("it leads to {net}, as nobody should"),
+            Self::RemoveRoute(net, _) => format!("it leads to {net}, as nobody should"),
             Self::RemoveAddress(net) => format!("it has the address {net} as well"),
             Self::AddRoute(net) => format!("it does not lead to {net}"),
             Self::Forwarding => "the host does not forward packets".to_owned(),

@@ -108,7 +108,7 @@ pub fn accepted(answer: &str) -> io::Result<()> {
 }
 
 /// Reads what the answer to [`GET`] says.
-pub fn read(answer: &str, since_epoch: Duration) -> io::Result<Device> {
+pub fn read(answer: &str) -> io::Result<Device> {
     accepted(answer)?;
     let mut device = Device::default();
     let mut peer: Option<PublicKey> = None;
@@ -125,10 +125,9 @@ pub fn read(answer: &str, since_epoch: Duration) -> io::Result<Device> {
                 device.key = (bytes != [0; 32]).then(|| PrivateKey::new(bytes).public());
             }),
             ("listen_port", _) => value.parse().ok().map(|port| device.port = port),
-            (name, Some(key)) => device
-                .peers
-                .get_mut(&key)
-                .and_then(|peer| read_peer(peer, name, value, since_epoch)),
+            (name, Some(key)) => {
+                device.peers.get_mut(&key).and_then(|peer| read_peer(peer, name, value))
+            }
             _ => Some(()),
         };
         let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("`{name}` is odd"));
@@ -137,13 +136,13 @@ pub fn read(answer: &str, since_epoch: Duration) -> io::Result<Device> {
     Ok(device)
 }
 
-fn read_peer(peer: &mut SeenPeer, name: &str, value: &str, since_epoch: Duration) -> Option<()> {
+fn read_peer(peer: &mut SeenPeer, name: &str, value: &str) -> Option<()> {
     match name {
         "endpoint" => peer.endpoint = Some(value.parse::<SocketAddr>().ok()?),
         "persistent_keepalive_interval" => peer.keepalive = value.parse().ok()?,
         "last_handshake_time_sec" => {
             let at = Duration::from_secs(value.parse().ok()?);
-            peer.silence = (!at.is_zero()).then(|| since_epoch.saturating_sub(at));
+            peer.handshake = (!at.is_zero()).then_some(at);
         }
         "allowed_ip" => match Net::parse(value) {
             Some(net) => drop(peer.allowed.insert(net)),

@@ -57,7 +57,7 @@ pub struct Report {
 #[derive(Debug)]
 pub enum Order {
     /// Answer from this.
-    Serve(Names, oneshot::Sender<Report>),
+    Serve(Arc<Names>, oneshot::Sender<Report>),
     /// Say how you are.
     Report(oneshot::Sender<Report>),
 }
@@ -96,12 +96,12 @@ impl Listener {
     /// One that will answer from `names` at `address`.
     pub fn new(
         address: SocketAddrV4,
-        names: Option<Names>,
+        names: Option<Arc<Names>>,
         forwarder: Forwarder,
         orders: mpsc::Receiver<Order>,
     ) -> Self {
         let desk = Desk {
-            names: watch::Sender::new(names.map(Arc::new)),
+            names: watch::Sender::new(names),
             turns: Mutex::default(),
             forwarder,
             forwarded: Semaphore::new(MOST_FORWARDED),
@@ -157,7 +157,7 @@ impl Listener {
             Order::Serve(names, asker) => {
                 let is_known = |service: &ServiceName| names.named(service).next().is_some();
                 self.desk.turns().retain(|service, _| is_known(service));
-                self.desk.names.send_replace(Some(Arc::new(names)));
+                self.desk.names.send_replace(Some(names));
                 asker
             }
         };

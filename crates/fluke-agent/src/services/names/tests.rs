@@ -40,6 +40,17 @@ impl Host {
         Self { dir, server }
     }
 
+    /// Waits until a restart would find these names.
+    async fn keeps(&self, names: &Names) {
+        let path = self.dir.path().join("names.json");
+        let is_kept = async {
+            while records::look(&path).ok().flatten().as_ref() != Some(names) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(client::DEADLINE, is_kept).await.expect("kept");
+    }
+
     async fn address(&self) -> SocketAddrV4 {
         let report = self.server.report().await.expect("it runs");
         report.address.expect("it listens")

@@ -9,8 +9,9 @@ use fluke_model::id::ServiceName;
 
 use super::question::{NoQuestion, Question, Reply, Section, Transport};
 
-/// How long an address may be remembered: containers go, and their addresses with them.
-pub const POSITIVE_TTL: Ttl = Ttl::from_secs(5);
+/// How long an address may be remembered: containers go, and their addresses with them. Whoever does
+/// is elsewhere well before the container has had its time for what is under way.
+pub const POSITIVE_TTL: Ttl = Ttl::from_secs(1);
 /// How long it may be remembered that there is none: the next moment there may be.
 pub const NEGATIVE_TTL: Ttl = Ttl::from_secs(1);
 /// `internal`, as it is on the wire.

@@ -1,23 +1,22 @@
 //! One replica of one service on this host: what is wanted there, and what is there.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fluke_model::id::ServiceName;
 use fluke_model::service::{DeploymentId, Health, Replica};
 
+use super::condition::{can_serve_again, is_well, keeps_volumes, may_yet_listen, time_to_be_well};
+use super::network::Fate;
 use super::report::{Said, report};
 use super::words::{
     EARLIER_ONE_RUNS, changing, complaining, for_somebody, goes, in_words, is_for_health, restless,
     unwell,
 };
 use super::{
-    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Replaces, Situation,
-    State, Why,
+    Change, Container, Deployment, Ending, Image, Origin, Plan, Replaces, Situation, State, Why,
 };
 
-/// How long a container that nobody asks for its health has to accept connections.
-pub const TIME_TO_LISTEN: Duration = Duration::from_secs(10);
 const MAKES_WAY: &str = "its predecessor has its volumes, and is being stopped";
 const NOT_WELL_YET: &str = "it runs, and is not well yet";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
@@ -75,20 +74,27 @@ impl<'a> Place<'a> {
     const NONE: Self = Self { wanted: None, current: Vec::new(), predecessors: Vec::new() };
 
     /// Adds what is to be done here, and says how it is.
-    pub(super) fn plan(&self, situation: &Situation<'_>, plan: &mut Plan) {
+    pub(super) fn plan(&self, situation: &Situation<'_>, fate: &Fate<'_>, plan: &mut Plan) {
         let mut changes = Vec::new();
-        let mut note = match (self.wanted, situation.network) {
-            (_, Network::Other(how)) if self.is_in_network() && !situation.wanted.is_empty() => {
+        let mut note = match (self.wanted, fate) {
+            (_, Fate::Emptied(how)) if self.is_in_network() => {
                 self.leave_network(how, &mut changes);
-                Some("its network is made anew".into())
+                fate.waits()
             }
-            (Some(wanted), _) => self.toward(wanted, situation, plan, &mut changes),
+            (Some(wanted), Fate::Kept(why)) if self.has_any() => {
+                let note = self.keep_up(wanted, situation, plan, &mut changes);
+                Some(note.map_or_else(|| why.clone(), |note| format!("{note}; {why}")))
+            }
+            (Some(wanted), _) => self.toward(wanted, situation, fate, plan, &mut changes),
             (None, _) => {
                 self.retire_all(situation, plan, &mut changes);
                 None
             }
         };
-        let drift = self.wanted.and_then(|wanted| self.drift(wanted, &changes, situation));
+        let drift = self.wanted.and_then(|wanted| match fate {
+            Fate::Kept(why) if self.has_any() => Some(why.clone()),
+            _ => self.drift(wanted, &changes, situation),
+        });
         let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
         let needs_leave = |change: &&Change| !may && !ends_a_succession(change);
         if let (Some(wanted), Some(change)) = (self.wanted, changes.iter().find(needs_leave)) {
@@ -96,7 +102,7 @@ impl<'a> Place<'a> {
             changes.retain(ends_a_succession);
         }
         plan.changes.extend(changes);
-        let said = Said { drift, note };
+        let said = Said { drift, note, is_hopeless: fate.is_hopeless() };
         plan.reports.extend(report(
             self.wanted,
             &self.current,
@@ -151,12 +157,13 @@ impl<'a> Place<'a> {
         &self,
         wanted: &Deployment,
         situation: &Situation<'_>,
+        fate: &Fate<'_>,
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
         changes.extend(self.current.iter().skip(1).filter_map(|it| remove(it, Why::Double)));
         let Some(current) = self.current.first() else {
-            return self.deploy(wanted, situation, plan, changes);
+            return self.deploy(wanted, situation, fate, plan, changes);
         };
         if let Some(Ending::Goes(why)) = &current.told_to_end
             && current.state != State::Running
@@ -169,7 +176,7 @@ impl<'a> Place<'a> {
             (None, State::Stuck) => changes.extend(remove(current, Why::Stuck)),
             (None, State::Changing) => return Some(changing(current)),
             (None, State::Created | State::Exited) => {
-                return self.start(current, wanted, situation, plan, changes);
+                return self.start(current, wanted, situation, fate, plan, changes);
             }
             (None, State::Running) if is_well(current, wanted, situation.now) => {
                 self.retire_predecessors(wanted, situation, plan, changes);
@@ -179,7 +186,8 @@ impl<'a> Place<'a> {
                 return silent.or(is_unsteady.then(|| UNSTEADY.into()));
             }
             (None, State::Running) => {
-                return self.watch_over(current, wanted, situation, plan, changes);
+                let may_go = self.has_another();
+                return watch_over(current, wanted, may_go, situation, plan, changes);
             }
         }
         None
@@ -190,12 +198,14 @@ impl<'a> Place<'a> {
         &self,
         wanted: &Deployment,
         situation: &Situation<'_>,
+        fate: &Fate<'_>,
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
-        match self.readiness(wanted, situation, plan) {
+        match self.readiness(wanted, situation, fate, plan) {
             Readiness::Waits(note) => {
-                self.fall_back(situation, plan, changes);
+                // Somebody stopped the predecessor for one that cannot be made: it serves meanwhile.
+                serve_again(&self.predecessors, wanted, situation, plan, changes);
                 return Some(note);
             }
             Readiness::Ready => {}
@@ -224,6 +234,7 @@ impl<'a> Place<'a> {
         &self,
         wanted: &Deployment,
         situation: &Situation<'_>,
+        fate: &Fate<'_>,
         plan: &mut Plan,
     ) -> Readiness {
         // Nothing is fetched or waited for that a human has to ask for first.
@@ -240,10 +251,7 @@ impl<'a> Place<'a> {
         }
         let absent = Image::Absent;
         match situation.images.get(&wanted.spec.image).unwrap_or(&absent) {
-            Image::Present if *situation.network != Network::Ready => {
-                Readiness::Waits("its network is not there yet".into())
-            }
-            Image::Present => Readiness::Ready,
+            Image::Present => fate.waits().map_or(Readiness::Ready, Readiness::Waits),
             Image::Coming(how_far) => Readiness::Waits(how_far.clone()),
             Image::Failed(why, until) if *until > situation.now => {
                 plan.look_by(*until);
@@ -256,26 +264,34 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Whether something else can serve in the place of what is wanted.
+    fn has_another(&self) -> bool {
+        self.predecessors.iter().any(|it| can_serve_again(it))
+    }
+
     /// Whether something serves, or will, that would have to be stopped for another try.
     fn can_go_back(&self, situation: &Situation<'_>) -> bool {
         let all = self.predecessors.iter().copied();
         let (up, down): (Vec<_>, Vec<_>) = all.partition(|it: &&Container| it.is_up());
         match up.is_empty() {
-            true => down.iter().any(|it| is_standing(it) && pause(it, situation).is_none()),
+            true => down.iter().any(|it| can_serve_again(it) && pause(it, situation).is_none()),
             false => up.iter().any(|it| it.health != Health::Unhealthy),
         }
     }
 
-    /// Somebody stopped the predecessor for a successor that cannot be made: it serves meanwhile.
-    fn fall_back(&self, situation: &Situation<'_>, plan: &mut Plan, changes: &mut Vec<Change>) {
-        if self.predecessors.iter().any(|it| it.is_up()) {
-            return;
-        }
-        let Some(standing) = self.predecessors.iter().find(|it| is_standing(it)) else { return };
-        match pause(standing, situation) {
-            Some(until) => plan.look_by(until),
-            None => changes.push(start(standing)),
-        }
+    /// Nothing is replaced, and what serves goes on; what does not is started again.
+    fn keep_up(
+        &self,
+        wanted: &Deployment,
+        situation: &Situation<'_>,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        let all = [self.current.as_slice(), &self.predecessors].concat();
+        serve_again(&all, wanted, situation, plan, changes);
+        let current = self.current.first().filter(|it| it.state == State::Running)?;
+        let is_ill = !is_well(current, wanted, situation.now);
+        is_ill.then(|| watch_over(current, wanted, false, situation, plan, changes)).flatten()
     }
 
     fn start(
@@ -283,6 +299,7 @@ impl<'a> Place<'a> {
         current: &Container,
         wanted: &Deployment,
         situation: &Situation<'_>,
+        fate: &Fate<'_>,
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
@@ -291,7 +308,7 @@ impl<'a> Place<'a> {
         let keeps = self.predecessors.iter().find(|it| keeps_volumes(it, wanted));
         match (setback, keeps) {
             // It does not stay up, and what was there before it did.
-            (Some(setback), _) if !self.predecessors.is_empty() => {
+            (Some(setback), _) if self.has_another() && !setback.is_unheard => {
                 changes.extend(remove(current, Why::Unwell(goes(setback, current))))
             }
             (Some(setback), _) => {
@@ -302,12 +319,19 @@ impl<'a> Place<'a> {
                 changes.extend(make_way(predecessor));
                 return Some(MAKES_WAY.into());
             }
-            (None, _) if *situation.network != Network::Ready && may_change(wanted, situation) => {
-                return Some("its network is not there yet".into());
+            (None, None) => {
+                let waits = fate.waits().filter(|_| may_change(wanted, situation));
+                if waits.is_none() {
+                    changes.push(start(current));
+                }
+                return waits;
             }
-            (None, _) => changes.push(start(current)),
         }
         None
+    }
+
+    fn has_any(&self) -> bool {
+        !(self.current.is_empty() && self.predecessors.is_empty())
     }
 
     fn is_in_network(&self) -> bool {
@@ -318,42 +342,6 @@ impl<'a> Place<'a> {
     fn leave_network(&self, how: &str, changes: &mut Vec<Change>) {
         let inside = self.current.iter().chain(&self.predecessors).filter(|it| it.in_network);
         changes.extend(inside.filter_map(|it| remove(it, Why::Tampered(how.to_owned()))));
-    }
-
-    /// It runs and is not well: it has its time. Then it goes, if something else can serve, and is
-    /// started again if nothing can.
-    fn watch_over(
-        &self,
-        current: &Container,
-        wanted: &Deployment,
-        situation: &Situation<'_>,
-        plan: &mut Plan,
-        changes: &mut Vec<Change>,
-    ) -> Option<String> {
-        if let Some((port, until)) = may_yet_listen(current, situation.now) {
-            plan.look_by(until);
-            return Some(format!("it runs, and nothing listens at port {port} yet"));
-        }
-        let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
-        let is_over = current.health == Health::Unhealthy
-            || give_up.is_some_and(|give_up| give_up <= situation.now);
-        if !is_over {
-            give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
-            return Some(complaining(NOT_WELL_YET, current));
-        }
-        let note = complaining(unwell(current), current);
-        if !self.predecessors.is_empty() {
-            changes.extend(remove(current, Why::Unwell(note.clone())));
-            return Some(note);
-        }
-        // It has its time after every start, and may become well by itself in a pause.
-        let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
-        let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
-        match waits.max() {
-            Some(until) => plan.look_by(until),
-            None => changes.extend(remove(current, Why::Restarted(note.clone()))),
-        }
-        Some(note)
     }
 
     /// What served before goes, once nothing leads to it.
@@ -382,33 +370,63 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether it may serve.
-pub fn is_well(container: &Container, wanted: &Deployment, now: Instant) -> bool {
-    container.state == State::Running
-        && match wanted.spec.health {
-            Some(_) => container.health == Health::Healthy,
-            None => may_yet_listen(container, now).is_none(),
-        }
+/// It runs and is not well: it has its time. Then it goes if it `may`, as something else can serve,
+/// and is started again if nothing can.
+fn watch_over(
+    current: &Container,
+    wanted: &Deployment,
+    may_go: bool,
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+    changes: &mut Vec<Change>,
+) -> Option<String> {
+    if let Some((port, until)) = may_yet_listen(current, situation.now) {
+        plan.look_by(until);
+        return Some(format!("it runs, and nothing listens at port {port} yet"));
+    }
+    let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
+    let is_over = current.health == Health::Unhealthy
+        || give_up.is_some_and(|give_up| give_up <= situation.now);
+    if !is_over {
+        give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
+        return Some(complaining(NOT_WELL_YET, current));
+    }
+    let note = complaining(unwell(current), current);
+    if may_go {
+        changes.extend(remove(current, Why::Unwell(note.clone())));
+        return Some(note);
+    }
+    // It has its time after every start, and may become well by itself in a pause.
+    let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
+    let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
+    match waits.max() {
+        Some(until) => plan.look_by(until),
+        None => changes.extend(remove(current, Why::Restarted(note.clone()))),
+    }
+    Some(note)
 }
 
-/// A port that nothing listens at, and until when that may change; then running is all that can be
-/// asked for.
-pub(super) fn may_yet_listen(container: &Container, now: Instant) -> Option<(u16, Instant)> {
-    let until = container.started? + TIME_TO_LISTEN;
-    container.silent_at.filter(|_| now < until).map(|port| (port, until))
-}
-
-/// How long a container has to become well, if anybody asks it.
-fn time_to_be_well(wanted: &Deployment) -> Option<Duration> {
-    let health = wanted.spec.health.as_ref()?;
-    let rounds = u64::from(health.retries).saturating_add(1);
-    let rounds = rounds.saturating_mul(health.interval_ms.saturating_add(health.timeout_ms));
-    Some(Duration::from_millis(health.start_period_ms.saturating_add(rounds)))
-}
-
-/// Whether it can be started.
-fn is_standing(container: &Container) -> bool {
-    matches!(container.state, State::Created | State::Exited)
+/// Starts one of these, if none is up, and if none may still have its volumes.
+fn serve_again(
+    these: &[&Container],
+    wanted: &Deployment,
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+    changes: &mut Vec<Change>,
+) {
+    if these.iter().any(|it| it.is_up()) {
+        return;
+    }
+    let Some(standing) = these.iter().find(|it| can_serve_again(it)) else { return };
+    let others = these.iter().filter(|it| it.id != standing.id);
+    let first: Vec<_> = others.filter(|it| keeps_volumes(it, wanted)).copied().collect();
+    if !first.is_empty() {
+        return changes.extend(first.into_iter().filter_map(make_way));
+    }
+    match pause(standing, situation) {
+        Some(until) => plan.look_by(until),
+        None => changes.push(start(standing)),
+    }
 }
 
 /// Until when one that does not stay up is left alone.
@@ -451,11 +469,6 @@ pub(super) fn remove(container: &Container, why: Why) -> Option<Change> {
             Some(Change::Remove { container: id, origin, why })
         }
     }
-}
-
-/// Whether a successor cannot be started beside it: two containers must never run with one volume.
-fn keeps_volumes(predecessor: &Container, wanted: &Deployment) -> bool {
-    wanted.spec.is_stateful() && predecessor.state != State::Exited
 }
 
 /// A predecessor lets go of its volumes, and stays for the case that its successor fails.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use fluke_model::service::{DeploymentReport, Health, Phase, Replica};
 use fluke_model::verdict::{Drift, Verdict};
 
-use super::place::{is_well, may_yet_listen};
+use super::condition::{is_well, may_yet_listen};
 use super::{Container, Deployment, Image, Situation, State};
 
 /// What is said of the deployment that is wanted.
@@ -14,6 +14,8 @@ pub(super) struct Said {
     pub drift: Option<String>,
     /// What it waits for.
     pub note: Option<String>,
+    /// Whether its network takes more than waiting.
+    pub is_hopeless: bool,
 }
 
 /// How everything in one place is.
@@ -38,7 +40,7 @@ fn of_wanted(
     container: Option<&Container>,
     serves: bool,
     situation: &Situation<'_>,
-    Said { drift, note }: Said,
+    Said { drift, note, is_hopeless }: Said,
 ) -> DeploymentReport {
     DeploymentReport {
         id: wanted.id,
@@ -48,7 +50,7 @@ fn of_wanted(
             None => Verdict::Satisfied,
             Some(how) => Verdict::Drifted(Drift::because(how)),
         },
-        phase: phase(wanted, container, serves, situation),
+        phase: phase(wanted, container, serves, is_hopeless, situation),
         health: container.map_or(Health::None, |container| container.health),
         image: wanted.spec.image.clone(),
         digest: container.and_then(|container| container.digest.clone()),
@@ -63,6 +65,7 @@ fn phase(
     wanted: &Deployment,
     container: Option<&Container>,
     serves: bool,
+    is_hopeless: bool,
     situation: &Situation<'_>,
 ) -> Phase {
     let setback = situation.setbacks.get(&wanted.id);
@@ -74,10 +77,12 @@ fn phase(
         }
         Some(State::Running) => Phase::Starting,
         _ if has_failed => Phase::Failed,
+        Some(_) if is_hopeless => Phase::Failed,
         Some(_) => Phase::Stopped,
         None => match situation.images.get(&wanted.spec.image) {
             Some(Image::Coming(_)) => Phase::Pulling,
             Some(Image::Failed(..)) => Phase::Failed,
+            Some(Image::Present) if is_hopeless => Phase::Failed,
             _ => Phase::Missing,
         },
     }

@@ -1,4 +1,5 @@
 mod bad_nights;
+mod connecting;
 mod drifting;
 mod refusing;
 mod replacing;
@@ -18,7 +19,7 @@ use crate::services::fixture::{container, deployment, service, spec};
 const DRAIN: Duration = Duration::from_secs(5);
 
 fn setback(why: &str, until: Instant) -> Setback {
-    Setback { why: why.into(), until, is_restless: false, is_final: false }
+    Setback::new(why.into(), until)
 }
 
 /// One host in the mind of a test.
@@ -147,6 +148,10 @@ fn with_health(image: &str) -> ContainerSpec {
         start_period_ms: 4000,
     };
     ContainerSpec { health: Some(health), ..spec(image) }
+}
+
+fn with_both(image: &str) -> ContainerSpec {
+    ContainerSpec { volumes: with_volume(image).volumes, ..with_health(image) }
 }
 
 fn somebody_elses(id: &str) -> Container {

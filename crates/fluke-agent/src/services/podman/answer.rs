@@ -1,7 +1,7 @@
 //! What Podman answers, as far as it is read.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use fluke_model::verdict::Output;
@@ -133,10 +133,10 @@ impl Finding {
 
     /// Without a last line that was cut: it may end with half a secret.
     fn whole_lines(&self) -> &str {
-        match self.output.rsplit_once('\n') {
-            Some((lines, rest)) if self.output.len() >= KEPT && !rest.is_empty() => lines,
-            _ => &self.output,
+        if self.output.len() < KEPT {
+            return &self.output;
         }
+        self.output.rsplit_once('\n').map_or("", |(lines, _)| lines)
     }
 }
 
@@ -192,6 +192,18 @@ pub struct HostConfig {
     /// In microseconds.
     #[serde(default)]
     pub cpu_period: u64,
+    /// Whether Podman starts it again.
+    #[serde(default)]
+    pub restart_policy: RestartPolicy,
+}
+
+/// When Podman starts a container again by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestartPolicy {
+    /// `no`, or nothing: never.
+    #[serde(default)]
+    pub name: String,
 }
 
 /// How a container is reached.
@@ -228,9 +240,6 @@ pub struct Mount {
 pub struct LocalImage {
     /// Its id.
     pub id: String,
-    /// Of its manifest.
-    #[serde(default)]
-    pub digest: String,
 }
 
 /// A network, as it is made and as it is found.
@@ -249,9 +258,6 @@ pub struct Network {
     /// What it is made of.
     #[serde(default)]
     pub subnets: Option<Vec<NetworkSubnet>>,
-    /// How it is made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub options: Option<BTreeMap<String, String>>,
 }
 
 /// A range of addresses.
@@ -259,8 +265,9 @@ pub struct Network {
 pub struct NetworkSubnet {
     /// With its length.
     pub subnet: String,
-    /// The host's end.
-    pub gateway: Ipv4Addr,
+    /// The host's end, if it has one there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<IpAddr>,
 }
 
 /// Where Podman keeps what it knows.

@@ -156,11 +156,40 @@ async fn what_makes_something_new_is_not_asked_for_twice() {
         network_interface: String::new(),
         dns_enabled: false,
         subnets: None,
-        options: None,
     };
     let made = podman.create_network(&network).await;
     assert!(matches!(made, Err(PodmanError::Unreachable { .. })), "{made:?}");
     assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+/// A Podman that begins to say this much of an answer of 100 bytes, and then goes, or says no more.
+fn breaks_off(socket: &Path, body: String, hangs: bool) -> Podman {
+    let listener = tokio::net::UnixListener::bind(socket).expect("a socket");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            heard(&mut stream).await;
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.expect("somebody listens");
+            if hangs {
+                heard(&mut stream).await;
+            }
+        }
+    });
+    Podman::at(socket).expect("a client")
+}
+
+#[tokio::test]
+async fn half_an_answer_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let podman = breaks_off(&folder.path().join("goes"), r#"{"Image":"#.into(), false);
+    let said = podman.inspect("d").await.expect_err("it broke off");
+    assert!(matches!(said, PodmanError::Unreachable { .. }) && !said.is_an_answer(), "{said}");
+    let podman = breaks_off(&folder.path().join("hangs"), r#"{"Status":"#.into(), true);
+    let said = podman.ask_health("d", Duration::from_millis(50)).await.expect_err("it hangs");
+    assert!(said.is_late() && !said.is_an_answer(), "{said}");
+    let podman = breaks_off(&folder.path().join("other"), format!("{:100}", "[]"), false);
+    let said = podman.inspect("d").await.expect_err("it is no container");
+    assert!(said.is_an_answer(), "{said}");
 }
 
 #[tokio::test]

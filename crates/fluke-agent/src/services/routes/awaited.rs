@@ -1,13 +1,17 @@
-//! Certificates that an ACME server has still to give. Pure, but for the file they are kept in.
+//! Certificates that an ACME server has still to give, at first or again. Pure, but for the file they
+//! are kept in.
 //!
 //! Traefik asks when a route comes, and when any route changes; who was refused because a domain did
 //! not lead here yet would wait for that. Servers refuse those who ask too often, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use fluke_model::gather::Gather;
+use fluke_model::time::Timestamp;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -18,6 +22,7 @@ use tokio::time::Instant;
 use super::compile::RESOLVER;
 use super::config::{Dynamic, Pair};
 use super::loaded::quoted;
+use super::validity::Validity;
 use crate::host::files;
 
 /// It takes seconds to get one.
@@ -26,16 +31,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST: Duration = Duration::from_secs(300);
 /// However often it asked.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Traefik has them renewed thirty days before their end, and tries once a day.
+const NEAR: Duration = Duration::from_secs(20 * 24 * 60 * 60);
 /// How many domains are named.
 const NAMED: usize = 3;
 
-/// Domains that have none yet.
+/// Domains that have none yet, or one that ends.
 #[derive(Debug, Default)]
 pub struct Awaited {
     /// Since when each is known to have none.
     since: BTreeMap<String, Instant>,
     /// Those that have one.
     certified: BTreeSet<String>,
+    /// For how long those are good that came by ACME.
+    good: BTreeMap<String, Validity>,
+    /// What the file was like when it was last read, and which certificates were given then.
+    seen: (Option<(SystemTime, u64)>, Vec<String>),
     /// When Traefik asks again, and how long it waited for that.
     again: Option<(Instant, Duration)>,
 }
@@ -46,12 +57,20 @@ impl Awaited {
     pub fn look(&mut self, wanted: &Dynamic, store: &Path, now: Instant) -> bool {
         let domains = domains(wanted);
         self.certified.retain(|domain| domains.contains(domain));
-        if domains.iter().any(|domain| !self.certified.contains(domain)) {
+        self.good.retain(|domain, _| domains.contains(domain));
+        let file = std::fs::metadata(store).and_then(|it| Ok((it.modified()?, it.len()))).ok();
+        let given = wanted.tls.certificates.iter().map(|pair| pair.cert_file.clone());
+        let seen = (file, given.collect());
+        if seen != self.seen || domains.iter().any(|domain| !self.certified.contains(domain)) {
             // What cannot be read, Traefik cannot read either, and gets all of them anew.
             let kept = files::read(store).ok().flatten().unwrap_or_default();
-            let (kept, given) = (kept_in(&kept), &wanted.tls.certificates);
-            let has_one = |domain: &&String| kept.contains(*domain) || is_given(domain, given);
+            let (mut kept, given) = (kept_in(&kept), &wanted.tls.certificates);
+            // Of those that are given, how long they are good is told beside.
+            kept.retain(|domain, _| domains.contains(domain) && !is_given(domain, given));
+            let has_one = |it: &&String| kept.contains_key(*it) || is_given(it, given);
             self.certified = domains.iter().filter(has_one).cloned().gather();
+            self.good = kept.into_iter().filter_map(|(domain, it)| Some((domain, it?))).gather();
+            self.seen = seen;
         }
         self.see(domains.difference(&self.certified).cloned().gather(), now)
     }
@@ -77,22 +96,39 @@ impl Awaited {
         false
     }
 
-    /// What is said of those that should have one by now.
-    pub fn words(&self, now: Instant) -> Option<String> {
+    /// What is said of those that should have one by now, or another one.
+    pub fn words(&self, now: Instant, today: Timestamp) -> Option<String> {
         let late = self.since.iter().filter(|(_, since)| now.duration_since(**since) >= PATIENCE);
-        let late: Vec<&str> = late.map(|(domain, _)| domain.as_str()).collect();
-        let named = late.get(..NAMED).unwrap_or(&late).join(", ");
-        let more = match late.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
+        let late: Vec<String> = late.map(|(domain, _)| domain.clone()).collect();
+        let ending = |(domain, it): (&String, &Validity)| {
+            it.end(NEAR, today).map(|end| format!("{domain}, which {end}"))
         };
+        let ending: Vec<String> = self.good.iter().filter_map(ending).collect();
+        let mut missing = Vec::new();
+        if !late.is_empty() {
+            missing.push(format!("there is no certificate for {} yet", named(&late, ", ")));
+        }
+        if !ending.is_empty() {
+            missing
+                .push(format!("nobody renewed the certificate for {}", named(&ending, ", for ")));
+        }
         let words = || {
             format!(
-                "there is no certificate for {named}{more} yet: it must lead here, with port 80 \
-                 open to the world; `journalctl -u 'fluke-proxy-*'` says why it was refused"
+                "{}: it must lead here, with port 80 open to the world; `journalctl -u \
+                 'fluke-proxy-*'` says why it was refused",
+                missing.join(", and ")
             )
         };
-        (!late.is_empty()).then(words)
+        (!missing.is_empty()).then(words)
+    }
+}
+
+/// The first few of them, and how many more there are.
+fn named(all: &[String], between: &str) -> String {
+    let first = all.get(..NAMED).unwrap_or(all).join(between);
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
@@ -107,11 +143,15 @@ fn domains(wanted: &Dynamic) -> BTreeSet<String> {
     by_acme.filter_map(|router| router.rule.as_ref().and_then(domain)).gather()
 }
 
-/// The domains of the certificates that Traefik keeps.
-fn kept_in(store: &[u8]) -> BTreeSet<String> {
+/// The domains of the certificates that Traefik keeps, and for how long these are good.
+fn kept_in(store: &[u8]) -> BTreeMap<String, Option<Validity>> {
     let store: Value = serde_json::from_slice(store).unwrap_or_default();
     let kept = store[RESOLVER]["Certificates"].as_array().into_iter().flatten();
-    kept.filter_map(|it| it["domain"]["main"].as_str().map(str::to_owned)).gather()
+    let validity = |it: &Value| {
+        let pem = BASE64_STANDARD.decode(it["certificate"].as_str()?).ok()?;
+        Validity::of_pem(&pem)
+    };
+    kept.filter_map(|it| Some((it["domain"]["main"].as_str()?.to_owned(), validity(it)))).gather()
 }
 
 /// Whether one of those that are given is for a domain.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
+use fluke_model::time::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,9 +13,12 @@ use rustls::sign::CertifiedKey;
 
 use super::config::Pair;
 use super::settings::Certificate;
+use super::validity::Validity;
 
 /// No chain of certificates is longer.
 const LONGEST: u64 = 256 << 10;
+/// Who has one renewed does so before; else there is time to.
+const NEAR: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Certificates as they were when they were last good: whoever renews them may be in the middle of
 /// it, and nobody is to be sent away for that.
@@ -23,8 +28,8 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those that can be served, and what is wrong with the others.
-    pub fn read(&mut self, given: &[Certificate]) -> (Vec<Pair>, Vec<String>) {
+    /// Those that can be served, and what is wrong: with the others, and with those that end.
+    pub fn read(&mut self, given: &[Certificate], now: Timestamp) -> (Vec<Pair>, Vec<String>) {
         let mut problems = Vec::new();
         let mut pairs = Vec::new();
         for certificate in given {
@@ -44,6 +49,15 @@ impl Certificates {
                     };
                     problems.push(format!("certificate {}: {why}; {instead}", path.display()));
                 }
+            }
+        }
+        for (certificate, pair) in
+            given.iter().filter_map(|it| Some((it, self.good.get(&it.cert_file)?)))
+        {
+            let validity = Validity::of_pem(pair.cert_file.as_bytes());
+            if let Some(end) = validity.and_then(|it| it.end(NEAR, now)) {
+                let path = certificate.cert_file.display();
+                problems.push(format!("certificate {path} {end}: renew it"));
             }
         }
         (pairs, problems)

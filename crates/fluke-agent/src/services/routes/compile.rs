@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 
 use fluke_model::directory::{Route, RouteKey, Routes};
-use fluke_model::id::Hash256;
+use fluke_model::gather::Gather;
+use fluke_model::id::{Hash256, PortName, ServiceName};
 use fluke_model::service::Traffic;
 use serde_json::{Value, json};
 
@@ -35,6 +36,11 @@ const AGAIN: &str = "retry";
 const ATTEMPTS: usize = LOCAL + 3;
 /// How long a container may take to accept a connection, over the mesh as well.
 const DIAL: &str = "2s";
+/// How long a request may take to arrive, with all that is uploaded by it: Traefik has no other bound
+/// for its beginning alone, and its own, a minute, would end what takes longer. Whoever begins requests
+/// and never ends them has to keep a connection for each, as they would with any bound; one that is cut
+/// off is noticed by the kernel.
+const UPLOAD: &str = "12h";
 /// How long a proxy may be away from what its file says.
 const THROTTLE: &str = "10ms";
 
@@ -43,12 +49,16 @@ const THROTTLE: &str = "10ms";
 pub struct Plan {
     /// Which ports it listens on, and where its certificates come from: read once, at its start.
     pub fixed: Fixed,
-    /// The ports that it listens on beside those for requests.
-    pub gates: BTreeSet<Gate>,
+    /// The ports that it listens on, by the names of its entry points.
+    pub listens: BTreeMap<String, Gate>,
+    /// A port for requests that somebody else has: there can be no process before it is free.
+    pub in_the_way: Option<u16>,
     /// Its routes: read whenever they change.
     pub dynamic: Dynamic,
     /// What cannot be done, and is left out; all else is not affected by it.
     pub problems: Vec<String>,
+    /// The routes among it.
+    pub left_out: BTreeSet<RouteKey>,
 }
 
 /// What only a new process can change.
@@ -145,24 +155,49 @@ pub fn compile(
     taken: &BTreeSet<Gate>,
 ) -> Plan {
     let mut compiler = Compiler::new(settings, taken);
+    let mut left_out = BTreeSet::new();
     for (key, route) in routes.rows() {
         if let Err(why) = compiler.add(key, route) {
+            left_out.insert(key.clone());
             compiler.problems.push(format!("{} is left out: {why}", name(key)));
         }
     }
     let mut dynamic = compiler.dynamic;
     dynamic.tls = Tls { certificates };
+    let mut doors = doors(settings);
+    let beside = compiler.gates.iter().map(|gate| (gate.name(), *gate));
+    let for_requests = doors.clone().map(|(name, port)| (name.to_owned(), Gate::Tcp(port)));
     Plan {
         fixed: fixed(settings, &compiler.gates),
-        gates: compiler.gates,
+        listens: beside.chain(for_requests).gather(),
+        in_the_way: doors.find_map(|(_, port)| taken.contains(&Gate::Tcp(port)).then_some(port)),
         dynamic: dynamic.marked(),
         problems: compiler.problems,
+        left_out,
     }
+}
+
+/// Where requests come in: the entry points for them, and their ports.
+fn doors(settings: &Settings) -> impl Iterator<Item = (&'static str, u16)> + Clone {
+    let secure = settings.has_tls().then_some((SECURE, settings.secure));
+    std::iter::once((WEB, settings.web)).chain(secure)
 }
 
 /// The name of a route in Traefik; neither part has a dot.
 pub fn name(key: &RouteKey) -> String {
     format!("{}.{}", key.service, key.port)
+}
+
+/// The route of such a name.
+pub fn key(name: &str) -> Option<RouteKey> {
+    let (service, port) = name.split_once('.')?;
+    let service = ServiceName::new(service).ok()?;
+    Some(RouteKey { service, port: PortName::new(port).ok()? })
+}
+
+/// Whether a name is that of a route, or of a service that it is made of.
+pub fn is_part(name: &str, route: &str) -> bool {
+    name.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 struct Compiler<'a> {
@@ -383,12 +418,14 @@ fn fixed(settings: &Settings, gates: &BTreeSet<Gate>) -> Fixed {
         shared["transport"] = json!({ "lifeCycle": { "graceTimeOut": grace } });
         shared
     };
-    let mut web = lasting(listen(settings.web));
-    if settings.has_tls() {
-        web["http"] = json!({ "redirections": { "entryPoint": { "to": SECURE } } });
-        entry_points.insert(SECURE.to_owned(), lasting(listen(settings.secure)));
+    for (name, port) in doors(settings) {
+        let mut door = lasting(listen(port));
+        door["transport"]["respondingTimeouts"] = json!({ "readTimeout": UPLOAD });
+        if name == WEB && settings.has_tls() {
+            door["http"] = json!({ "redirections": { "entryPoint": { "to": SECURE } } });
+        }
+        entry_points.insert(name.to_owned(), door);
     }
-    entry_points.insert(WEB.to_owned(), web);
     entry_points.extend(gates.iter().map(|it| {
         let address = it.address(settings.listen);
         // Traefik has ports for packets serve as before until its last connection is over. For as

@@ -1,7 +1,11 @@
 //! The folder of a proxy: all that Traefik reads, and nothing that it should not.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use fluke_model::gather::Gather;
+use serde_json::Value;
 
 use super::compile::{Fixed, Generation, Plan, dynamic_folder, dynamic_folders};
 use super::config::Dynamic;
@@ -12,6 +16,19 @@ const ROUTES: &str = "routes.yaml";
 /// Where a process's static configuration is: a process that systemd starts again reads the same.
 pub fn fixed_path(folder: &Path, generation: &Generation) -> PathBuf {
     folder.join(format!("traefik-{}.yaml", generation.as_str()))
+}
+
+/// What a process was told to listen by, as far as that can be read.
+pub fn entry_points(folder: &Path, generation: &Generation) -> BTreeSet<String> {
+    let fixed = files::read(&fixed_path(folder, generation)).ok().flatten().unwrap_or_default();
+    let fixed: Value = serde_json::from_slice(&fixed).unwrap_or_default();
+    let all = fixed["entryPoints"].as_object().into_iter().flatten();
+    all.map(|(name, _)| name.clone()).gather()
+}
+
+/// What a process can take of a plan, by what it was told to listen by.
+pub fn fitting(folder: &Path, plan: &Plan, generation: &Generation) -> Plan {
+    plan.clone().fitting(&entry_points(folder, generation))
 }
 
 /// Whether what Traefik would read is what it should.
@@ -71,10 +88,12 @@ fn fixed(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries(folder)?.into_iter().filter(is_fixed).collect())
 }
 
+/// The disk is not waited for: those who die are led away from meanwhile. After a power cut there is
+/// no process that would read it before it is written again.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     match files::read(path)? {
         Some(old) if old == content => Ok(()),
-        _ => files::replace(path, content),
+        _ => files::replace_soon(path, content),
     }
 }
 

@@ -5,11 +5,10 @@ use std::net::SocketAddrV4;
 
 use fluke_model::directory::{Route, RouteKey, Routes};
 use fluke_model::gather::Gather;
-use fluke_model::id::{PortName, ServiceName};
 use fluke_model::service::Traffic;
 use serde::Deserialize;
 
-use super::compile::Gate;
+use super::compile::{Gate, is_part, key, name};
 use super::config::{Dynamic, Middleware, Router, Section, Service};
 
 /// What the API says of everything that came from files.
@@ -18,7 +17,7 @@ pub struct Loaded {
     /// In the words of the files.
     pub dynamic: Dynamic,
     /// What Traefik could not make use of, and why.
-    pub broken: Vec<String>,
+    pub broken: Vec<(String, String)>,
 }
 
 /// What Traefik adds to the names of all that came from files.
@@ -73,8 +72,8 @@ impl Loaded {
 
     /// How it differs from what it should be, in words; none: it does not.
     pub fn difference(&self, wanted: &Dynamic) -> Option<String> {
-        let mut words: Vec<String> =
-            self.broken.iter().map(|what| format!("Traefik cannot use {what}")).collect();
+        let cannot = |(what, why): &(String, String)| format!("Traefik cannot use {what}: {why}");
+        let mut words: Vec<String> = self.broken.iter().map(cannot).collect();
         let sections = [
             (&wanted.http, &self.dynamic.http),
             (&wanted.tcp, &self.dynamic.tcp),
@@ -97,7 +96,7 @@ impl Loaded {
         (!words.is_empty()).then(|| words.join("; "))
     }
 
-    /// The routes that this is made from.
+    /// The routes that this is made from, but for what Traefik could not make use of.
     pub fn routes(&self) -> Routes {
         let Dynamic { http, tcp, udp, .. } = &self.dynamic;
         let http = rows(http, |router| {
@@ -116,20 +115,28 @@ impl Loaded {
             Gate::Udp(port) => Some(Traffic::Udp { external: Some(port) }),
             Gate::Tcp(_) => None,
         });
-        Routes::from([http, tcp, udp].concat())
+        let mut rows = [http, tcp, udp].concat();
+        if !self.broken.is_empty() {
+            rows.retain(|(key, _)| !self.is_broken(&name(key)));
+        }
+        Routes::from(rows)
+    }
+
+    fn is_broken(&self, route: &str) -> bool {
+        self.broken.iter().any(|(what, _)| is_part(what, route))
     }
 }
 
 fn of_files<T>(
     entries: BTreeMap<String, Entry<T>>,
-    broken: &mut Vec<String>,
+    broken: &mut Vec<(String, String)>,
 ) -> BTreeMap<String, T> {
     let mut found = BTreeMap::new();
     for (name, Entry { it, status, error }) in entries {
         // What is Traefik's own is none of ours.
         let Some(name) = name.strip_suffix(FILES) else { continue };
         if !error.is_empty() || status == "disabled" {
-            broken.push(format!("{name}: {}", error.join(", ")));
+            broken.push((name.to_owned(), error.join(", ")));
         }
         found.insert(name.to_owned(), it);
     }
@@ -158,11 +165,8 @@ fn differences<T: PartialEq>(
 
 fn rows(section: &Section, traffic: impl Fn(&Router) -> Option<Traffic>) -> Vec<(RouteKey, Route)> {
     let row = |(name, router): (&String, &Router)| {
-        let (service, port) = name.split_once('.')?;
-        let service = ServiceName::new(service).ok()?;
-        let key = RouteKey { service, port: PortName::new(port).ok()? };
         let upstreams = upstreams(section, &router.service);
-        Some((key, Route { traffic: traffic(router)?, upstreams }))
+        Some((key(name)?, Route { traffic: traffic(router)?, upstreams }))
     };
     section.routers.iter().filter_map(row).collect()
 }

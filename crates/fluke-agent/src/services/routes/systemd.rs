@@ -32,6 +32,13 @@ impl Systemd {
         Path::new(BOOTED).is_dir().then_some(()).ok_or(SupervisorError::NoSystemd)
     }
 
+    /// All units of proxies.
+    async fn known(&self) -> Result<Vec<(Generation, Life)>, SupervisorError> {
+        Self::booted()?;
+        let known = self.units.list(&unit::pattern()).await.map_err(failed)?.into_iter();
+        Ok(known.filter_map(|it| Some((unit::generation(&it.name)?, it.life))).collect())
+    }
+
     async fn hear(&mut self) {
         let Some(current) = &self.current else { return std::future::pending().await };
         if self.following.as_ref().is_none_or(|(of, _)| of != current) {
@@ -50,14 +57,16 @@ impl Systemd {
 
 impl Supervisor for Systemd {
     async fn running(&mut self) -> Result<Vec<Running>, SupervisorError> {
-        Self::booted()?;
-        let known = self.units.list(&unit::pattern()).await.map_err(failed)?;
-        let staying = known.into_iter().filter(|known| known.life != Life::Going);
-        let running = staying.filter_map(|known| {
-            let generation = unit::generation(&known.name)?;
-            Some(Running { generation, is_up: known.life == Life::Up })
-        });
-        Ok(running.collect())
+        let known = self.known().await?.into_iter();
+        let staying = known.filter(|(_, life)| *life != Life::Going);
+        let running = |(generation, life)| Running { generation, is_up: matches!(life, Life::Up) };
+        Ok(staying.map(running).collect())
+    }
+
+    async fn ending(&mut self) -> Result<Vec<Generation>, SupervisorError> {
+        let known = self.known().await?.into_iter();
+        let going = known.filter(|(_, life)| *life == Life::Going);
+        Ok(going.map(|(generation, _)| generation).collect())
     }
 
     async fn start(&mut self, unit: &Unit) -> Result<(), SupervisorError> {

@@ -9,4 +9,3 @@ mod repairs;
 mod requests;
 mod stage;
 mod tls;
-mod units;

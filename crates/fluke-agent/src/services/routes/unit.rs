@@ -88,6 +88,9 @@ pub trait Supervisor: Send {
     /// Those that there are; not those that are about to end.
     fn running(&mut self) -> impl Future<Output = Result<Vec<Running>, SupervisorError>> + Send;
 
+    /// Those that are about to end: they have their ports until they have.
+    fn ending(&mut self) -> impl Future<Output = Result<Vec<Generation>, SupervisorError>> + Send;
+
     /// Starts one that is not there.
     fn start(&mut self, unit: &Unit) -> impl Future<Output = Result<(), SupervisorError>> + Send;
 

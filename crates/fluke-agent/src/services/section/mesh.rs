@@ -62,7 +62,8 @@ impl Section for MeshSection {
 
     fn identity(&self) -> Option<(PublicKey, Vec<SocketAddr>)> {
         let mesh = self.mesh.as_ref()?;
-        // Without any, it is this host that goes to the others.
-        Some((mesh.public_key(), mesh.endpoints().unwrap_or_default()))
+        // Where there are none, it is this host that goes to the others; where they cannot be seen,
+        // nobody knows.
+        Some((mesh.public_key(), mesh.endpoints().ok()?))
     }
 }

@@ -1,6 +1,8 @@
 //! The proxy as a section.
 
-use fluke_model::directory::Routes;
+use std::collections::BTreeSet;
+
+use fluke_model::directory::{RouteKey, Routes};
 use fluke_model::id::Hash256;
 
 use super::{Found, Section};
@@ -41,6 +43,10 @@ impl Section for RoutesSection {
 
     fn in_effect(&self) -> Hash256 {
         self.proxy.as_ref().map_or_else(|| Routes::default().hash(), Proxy::in_effect)
+    }
+
+    fn left_out(&self) -> BTreeSet<RouteKey> {
+        self.proxy.as_ref().map(|proxy| proxy.left_out().clone()).unwrap_or_default()
     }
 
     async fn changed(&mut self) {

@@ -1,5 +1,6 @@
 //! One part of the directory, and whoever works on it: what takes long holds up nobody.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use fluke_model::verdict::{Outcome, Output};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::Account;
+use super::{Account, Identity};
 use crate::services::lane::saying::{Note, Scribe};
 use crate::services::section::{Kept, Looked, Section, Tabular};
 
@@ -25,6 +26,8 @@ pub(super) struct Part<S: Section> {
     place: Place<S>,
     /// What was last known of it.
     report: SectionReport,
+    /// What others need to know of it, as it was last known.
+    identity: Option<Identity>,
     /// Whether somebody doubted it, or forgave it, while it was away.
     is_doubted: bool,
     is_forgiven: bool,
@@ -66,18 +69,28 @@ impl<S: Section> Part<S> {
     ) -> Self {
         let Some(why) = refused else { return Self::new(name, section(), before) };
         let (hash, problem) = (S::Table::default().hash(), Some(why.to_owned()));
-        let report = SectionReport { hash, problem };
-        Self { name, place: Place::Refused, report, is_doubted: false, is_forgiven: false }
+        let report = SectionReport { hash, problem, left_out: BTreeSet::new() };
+        let (place, identity) = (Place::Refused, None);
+        Self { name, place, report, identity, is_doubted: false, is_forgiven: false }
     }
 
     fn new(name: &'static str, section: S, before: Option<&Arc<S::Table>>) -> Self {
         let kept = Kept::new(section, before);
-        let (report, place) = (kept.report(), Place::Here(kept));
-        Self { name, place, report, is_doubted: false, is_forgiven: false }
+        let (report, identity) = (kept.report(), kept.section().identity());
+        let place = Place::Here(kept);
+        Self { name, place, report, identity, is_doubted: false, is_forgiven: false }
+    }
+
+    /// What others need to know of it; while it is worked on, or cannot tell, what they were told.
+    pub(super) fn identity(&mut self) -> Option<Identity> {
+        if let Some(known) = self.here().and_then(Section::identity) {
+            self.identity = Some(known);
+        }
+        self.identity.clone()
     }
 
     /// The thing itself, unless it is worked on.
-    pub(super) fn here(&self) -> Option<&S> {
+    fn here(&self) -> Option<&S> {
         match &self.place {
             Place::Here(kept) => Some(kept.section()),
             Place::Away(..) | Place::Between | Place::Refused => None,
@@ -85,7 +98,7 @@ impl<S: Section> Part<S> {
     }
 
     /// Has it made as its table says. Returns when it is, or when that takes long: then
-    /// [`Part::changed`] tells when it came to its end.
+    /// [`Part::changed`] tells when it came to its end, and whoever settles next finds it here.
     pub(super) async fn settle(
         &mut self,
         table: Option<&Arc<S::Table>>,
@@ -93,6 +106,11 @@ impl<S: Section> Part<S> {
         scribe: &Scribe,
     ) {
         let Some(wanted) = table else { return };
+        if let Place::Away(worker) = &self.place
+            && worker.task.is_finished()
+        {
+            self.is_back().await;
+        }
         let mut kept = match std::mem::replace(&mut self.place, Place::Between) {
             Place::Here(kept) if kept.is_due(wanted, Instant::now()) => kept,
             other => {

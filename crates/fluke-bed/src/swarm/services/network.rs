@@ -116,7 +116,8 @@ impl Network {
         if self.said.sections.replace(hashes) == Some(hashes) {
             return None;
         }
-        let [names, routes, mesh] = hashes.map(|hash| SectionReport { hash, problem: None });
+        let [names, routes, mesh] =
+            hashes.map(|hash| SectionReport { hash, problem: None, left_out: [].into() });
         let routes = (node_type == NodeType::Proxy).then_some(routes);
         Some(ToServer::Network(NetworkReport { names, routes, mesh }))
     }

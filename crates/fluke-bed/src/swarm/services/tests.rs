@@ -30,7 +30,7 @@ fn snapshot(images: &[&str]) -> Snapshot {
         Arc::new(SnapshotService {
             name: web(),
             policy: Policy::Remediate,
-            container: Some(container),
+            container: Some(Arc::new(container)),
             replicas: vec![Replica::Own],
             listens: Vec::new(),
         })

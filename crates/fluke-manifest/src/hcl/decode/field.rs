@@ -9,6 +9,7 @@ use super::super::number::Number;
 use super::super::suggest::closest;
 use super::super::types::Type;
 use super::super::value::Value;
+use super::part::{Entry, Parts};
 
 /// An attribute: its name, what it must be, and how to read it.
 pub struct Field<T> {
@@ -48,6 +49,13 @@ pub enum Mistake {
         /// What to write instead.
         help: Option<String>,
     },
+    /// Parts of it cannot be accepted, each for a reason of its own.
+    Parts {
+        /// The first of them.
+        wrong: Vec<(Entry, Mistake)>,
+        /// How many more there are.
+        more: usize,
+    },
 }
 
 impl Mistake {
@@ -56,11 +64,32 @@ impl Mistake {
         Self::Value { message: message.into(), help: None }
     }
 
+    /// The value cannot be accepted, as an error says.
+    pub fn of(error: impl std::fmt::Display) -> Self {
+        Self::value(error.to_string())
+    }
+
     /// Adds advice.
     pub fn help(self, help: impl Into<String>) -> Self {
         match self {
-            Self::Type => Self::Type,
             Self::Value { message, .. } => Self::Value { message, help: Some(help.into()) },
+            other => other,
+        }
+    }
+
+    /// How many mistakes are told of.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Type | Self::Value { .. } => 1,
+            Self::Parts { wrong, .. } => wrong.iter().map(|(_, mistake)| mistake.count()).sum(),
+        }
+    }
+
+    /// How many are not told of, which is from now on for whoever asked to say.
+    pub(super) fn take_untold(&mut self) -> usize {
+        match self {
+            Self::Type | Self::Value { .. } => 0,
+            Self::Parts { more, .. } => std::mem::take(more),
         }
     }
 }
@@ -86,7 +115,7 @@ impl<T: 'static> Field<T> {
         self,
         convert: impl Fn(T) -> Result<U, E> + 'static,
     ) -> Field<U> {
-        self.then(move |value| convert(value).map_err(|error| Mistake::value(error.to_string())))
+        self.then(move |value| convert(value).map_err(Mistake::of))
     }
 }
 
@@ -157,12 +186,32 @@ impl Field<Vec<String>> {
     pub fn strings(name: &'static str) -> Self {
         Self::new(name, "a list of strings", |value| {
             let items = value.as_items().ok_or(Mistake::Type)?;
-            let texts = items.iter().enumerate().map(|(index, item)| {
+            each(items, |index, item| {
                 text(item).ok_or_else(|| unfit(format_args!("element {index}"), item))
-            });
-            texts.collect()
+            })
         })
     }
+}
+
+impl<T: 'static> Field<Vec<T>> {
+    /// Makes more of each element, or refuses it where it stands; they are counted from 0.
+    pub fn each<U: 'static>(
+        self,
+        convert: impl Fn(usize, T) -> Result<U, Mistake> + 'static,
+    ) -> Field<Vec<U>> {
+        self.then(move |items| each(items, &convert))
+    }
+}
+
+fn each<T, U>(
+    items: impl IntoIterator<Item = T>,
+    convert: impl Fn(usize, T) -> Result<U, Mistake>,
+) -> Result<Vec<U>, Mistake> {
+    let mut parts = Parts::default();
+    let items = items.into_iter().enumerate();
+    let read = |(index, item)| parts.take(|| Entry::Item(index), convert(index, item));
+    let items = items.filter_map(read).collect();
+    parts.finish(items)
 }
 
 impl Field<BTreeMap<String, String>> {
@@ -170,11 +219,30 @@ impl Field<BTreeMap<String, String>> {
     pub fn string_map(name: &'static str) -> Self {
         Self::new(name, "a map of strings", |value| {
             let entries = value.as_entries().ok_or(Mistake::Type)?;
-            let texts = entries.iter().map(|(key, item)| {
-                let text = text(item).ok_or_else(|| unfit(format_args!("\"{key}\""), item))?;
-                Ok((key.to_string(), text))
-            });
-            texts.collect()
+            let (mut parts, mut texts) = (Parts::default(), BTreeMap::new());
+            for (key, item) in entries {
+                let text = text(item).ok_or_else(|| unfit(format_args!("\"{key}\""), item));
+                let text = parts.take(|| Entry::Value(key.to_string()), text);
+                texts.extend(text.map(|text| (key.to_string(), text)));
+            }
+            parts.finish(texts)
+        })
+    }
+
+    /// Makes more of each key and each value, or refuses it where it stands.
+    pub fn entries<K: Ord + 'static, V: 'static>(
+        self,
+        key: impl Fn(&str) -> Result<K, Mistake> + 'static,
+        value: impl Fn(&str, String) -> Result<V, Mistake> + 'static,
+    ) -> Field<BTreeMap<K, V>> {
+        self.then(move |entries| {
+            let (mut parts, mut read) = (Parts::default(), BTreeMap::new());
+            for (name, text) in entries {
+                let value = parts.take(|| Entry::Value(name.clone()), value(&name, text));
+                let key = parts.take(|| Entry::Key(name.clone()), key(&name));
+                read.extend(key.zip(value));
+            }
+            parts.finish(read)
         })
     }
 }

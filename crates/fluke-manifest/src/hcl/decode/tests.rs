@@ -4,6 +4,7 @@ use super::super::ast::Body;
 use super::super::budget::Budget;
 use super::super::problem::Problem;
 use super::super::scope::Scope;
+use super::part::MOST_PARTS;
 use super::{Field, Fields, parse_duration};
 use crate::hcl::{eval, parse};
 
@@ -39,9 +40,9 @@ fn read_door(text: &str) -> (Option<String>, Vec<Problem>) {
     let hinge = fields.required_block("hinge");
     let bells = fields.blocks("bell", &["name"]);
     fields.finish();
-    let door = name.map(|name| {
+    let hinge = hinge.is_ok();
+    let door = name.ok().map(|name| {
         let bells: Vec<_> = bells.iter().map(|bell| &*bell.labels[0].text).collect();
-        let hinge = hinge.is_some();
         format!(
             "{name} {colour:?} {width:?} {locked} {delay:?} {keys:?} {labels:?} {hinge} {bells:?}"
         )
@@ -142,7 +143,7 @@ fn wrong_values_say_what_was_expected_and_what_is_there() {
         ),
         (
             "name = \"a\"\n keys = [\"a\", []]",
-            "[[\"a\", []]] `keys`: element 1 must be a string, but is a tuple (-)",
+            "[[]] `keys`: element 1 must be a string, but is a tuple (-)",
         ),
         (
             "name = \"a\"\n keys = \"a\"",
@@ -150,12 +151,60 @@ fn wrong_values_say_what_was_expected_and_what_is_there() {
         ),
         (
             "name = \"a\"\n labels = { a = null }",
-            "[{ a = null }] `labels`: \"a\" must be a string, but is null (-)",
+            "[null] `labels`: \"a\" must be a string, but is null (-)",
         ),
     ];
     for (attributes, expected) in cases {
         assert_eq!(messages(&format!("door {{\n {attributes}\n hinge {{}}\n}}")), [expected]);
     }
+}
+
+#[test]
+fn every_part_that_is_wrong_is_told_where_it_is_written() {
+    let cases: [(&str, &[&str]); 5] = [
+        (
+            "keys = [[], \"a\", ({})]",
+            &[
+                "[[]] `keys`: element 0 must be a string, but is a tuple (-)",
+                "[({})] `keys`: element 2 must be a string, but is an object (-)",
+            ],
+        ),
+        (
+            "labels = ({ a = null, \"b\" = 1, \"c\" : [] })",
+            &[
+                "[null] `labels`: \"a\" must be a string, but is null (-)",
+                "[[]] `labels`: \"c\" must be a string, but is a tuple (-)",
+            ],
+        ),
+        (
+            "labels = { a = [], a = null, a = {} }",
+            &["[{}] `labels`: \"a\" must be a string, but is an object (-)"],
+        ),
+        (
+            "labels = { \"${\"a\"}\" = [] }",
+            &["[{ \"${\"a\"}\" = [] }] `labels`: \"a\" must be a string, but is a tuple (-)"],
+        ),
+        (
+            "keys = [for it in [[], 1, {}] : it]",
+            &[
+                "[[for it in [[], 1, {}] : it]] `keys`: element 0 must be a string, but is a tuple (-)",
+                "[[for it in [[], 1, {}] : it]] `keys`: element 2 must be a string, but is an object (-)",
+            ],
+        ),
+    ];
+    for (line, expected) in cases {
+        let text = format!("door {{\n name = \"a\"\n hinge {{}}\n {line}\n}}");
+        assert_eq!(messages(&text), expected);
+    }
+}
+
+#[test]
+fn of_many_parts_that_are_wrong_the_first_are_told_and_the_others_counted() {
+    let told =
+        messages("door {\n name = \"a\"\n hinge {}\n keys = [for it in range(1000) : [it]]\n}");
+    assert_eq!(told.len(), MOST_PARTS + 1, "{told:?}");
+    assert!(told[9].contains("element 9 must be a string"), "{told:?}");
+    assert!(told[10].ends_with("990 more problems in it are not shown (mend these first)"));
 }
 
 #[test]

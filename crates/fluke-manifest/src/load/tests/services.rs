@@ -134,11 +134,11 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
         ),
         (
             "  env = { \"A-B\" = 1 }",
-            "6:9 `env`: \"A-B\" is not a variable's name; use letters, digits and `_`, with no digit at the beginning",
+            "6:11 `env`: \"A-B\" is not a variable's name; use letters, digits and `_`, with no digit at the beginning",
         ),
         (
             "  env = { A = \"$${B} $$\", C = \"$$${B\", D = \"x $${B\" }",
-            "6:9 `env`: \"D\" has a `${` without a `}`; write `$NAME` for a variable of the host, and `$$` for a dollar",
+            "6:44 `env`: \"D\" has a `${` without a `}`; write `$NAME` for a variable of the host, and `$$` for a dollar",
         ),
         (
             "  port \"http\" {\n  }",
@@ -221,6 +221,60 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
     );
 }
 
+#[test]
+fn every_entry_that_is_wrong_is_told_where_it_stands() {
+    let port = |name: &str| format!("  port \"{name}\" {{\n    container = 80\n  }}\n");
+    let long = "x".repeat(70_000);
+    let name =
+        "is not a variable's name; use letters, digits and `_`, with no digit at the beginning";
+    let dollar =
+        "has a `${` without a `}`; write `$NAME` for a variable of the host, and `$$` for a dollar";
+    let twice = "is declared twice in this service; give one of the two another name";
+    let much = "has 70000 bytes; at most 65536 are accepted; let the image bring what is large, or a volume";
+    for (lines, expected) in [
+        (
+            "  env = {\n    A   = 1\n    B-C = 2\n    D   = \"$${E\"\n    \"1F\" = \"$${E\"\n  }"
+                .into(),
+            vec![
+                format!("8:5 `env`: \"B-C\" {name}"),
+                format!("9:11 `env`: \"D\" {dollar}"),
+                format!("10:5 `env`: \"1F\" {name}"),
+                format!("10:12 `env`: \"1F\" {dollar}"),
+            ],
+        ),
+        (
+            "  env = merge({ A-B = 1 }, { C-D = 2 })".into(),
+            vec![format!("6:9 `env`: \"A-B\" {name}"), format!("6:9 `env`: \"C-D\" {name}")],
+        ),
+        (
+            format!("  command = [\n    \"{long}\",\n    \"a\",\n    \"{long}\"\n  ]"),
+            vec![
+                format!("7:5 `command`: its word 1 {much}"),
+                format!("9:5 `command`: its word 3 {much}"),
+            ],
+        ),
+        (
+            ["a", "a", "b", "b", "a"].map(port).concat(),
+            vec![
+                format!("9:3 port `a` {twice}"),
+                format!("15:3 port `b` {twice}"),
+                format!("18:3 port `a` {twice}"),
+            ],
+        ),
+    ] {
+        assert_eq!(wrong(&service("web", &lines)), expected, "{lines:.200}");
+    }
+}
+
+#[test]
+fn an_image_that_is_null_is_a_mistake_and_never_a_service_that_is_gone() {
+    for null in ["null", "false ? \"web:1\" : null", "try(local.absent, null)"] {
+        let text = service("web", "").replace("\"web:1\"", null);
+        let expected = "5:11 `image` is required and must not be null; give it a string";
+        assert_eq!(wrong(&text), [expected], "{null}");
+    }
+}
+
 /// So many blocks, or entries, each made from its number.
 fn many(count: usize, each: impl Fn(usize) -> String) -> String {
     (0..count).map(each).collect::<Vec<_>>().join("\n")
@@ -238,7 +292,7 @@ fn what_there_is_too_much_of_says_where_it_is_and_how_much_there_may_be() {
         (
             format!("  command = [\"a\", \"{long}\"]"),
             format!(
-                "6:13 `command`: its word 2 has 70000 bytes; at most 65536 are accepted; {help}"
+                "6:19 `command`: its word 2 has 70000 bytes; at most 65536 are accepted; {help}"
             ),
         ),
         (
@@ -248,7 +302,7 @@ fn what_there_is_too_much_of_says_where_it_is_and_how_much_there_may_be() {
         (
             format!("  env = {{ KEY = \"{long}\" }}"),
             format!(
-                "6:9 `env`: the value of `KEY` has 70000 bytes; at most 65536 are accepted; {help}"
+                "6:17 `env`: the value of `KEY` has 70000 bytes; at most 65536 are accepted; {help}"
             ),
         ),
         (

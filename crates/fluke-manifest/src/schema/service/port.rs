@@ -1,12 +1,13 @@
 //! `port "name" { … }`
 
+use std::collections::HashSet;
+
 use fluke_model::bounds::{MAX_DOMAIN, MAX_PORTS};
 use fluke_model::id::PortName;
 use fluke_model::service::{Port, Traffic};
 
-use super::first_twice;
 use crate::hcl::ast::{Block, Span};
-use crate::hcl::decode::{Field, Fields, Mistake};
+use crate::hcl::decode::{Field, Fields, Mistake, Reported};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
@@ -29,30 +30,28 @@ const TAKEN: [(Protocol, u16, &str); 6] = [
 ];
 
 /// All ports of a service, each with where it is declared.
-pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Option<Vec<(Port, Span)>> {
+pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Result<Vec<(Port, Span)>, Reported> {
     let blocks = fields.blocks("port", &["name"]);
-    let names = blocks.iter().map(|block| &*block.labels[0].text);
-    if let Some(name) = first_twice(names) {
-        let last = blocks.iter().rfind(|block| &*block.labels[0].text == name);
-        let message = format!("port `{name}` is declared twice in this service");
-        let span = last.map_or_else(|| fields.header(), |block| block.header());
-        fields.report(span, message, "give one of the two another name");
-    }
     if let Some(block) = blocks.get(MAX_PORTS) {
         let message = format!("a service has at most {MAX_PORTS} ports");
         fields.report(block.header(), message, "give some of them to another service");
     }
-    let mut ports = Vec::with_capacity(blocks.len());
+    let (mut ports, mut seen) = (Vec::with_capacity(blocks.len()), HashSet::new());
     for block in blocks {
+        let name = &*block.labels[0].text;
+        if !seen.insert(name) {
+            let message = format!("port `{name}` is declared twice in this service");
+            fields.report(block.header(), message, "give one of the two another name");
+        }
         ports.push(read(block, fields.within(block)).map(|port| (port, block.header())));
     }
     ports.into_iter().collect()
 }
 
-fn read(block: &Block, mut fields: Fields<'_, '_>) -> Option<Port> {
+fn read(block: &Block, mut fields: Fields<'_, '_>) -> Result<Port, Reported> {
     let label = &block.labels[0];
     let name = PortName::new(&label.text);
-    let name = name.map_err(|error| fields.report(label.span, error.to_string(), "")).ok();
+    let name = name.map_err(|error| fields.report(label.span, error.to_string(), ""));
     let container = fields.required(port_number("container"));
     let protocol = fields.or(Field::word("protocol", PROTOCOLS), Protocol::Http);
     let domain = fields.spanned(Field::string("domain").then(domain_name));
@@ -94,7 +93,7 @@ fn read(block: &Block, mut fields: Fields<'_, '_>) -> Option<Port> {
         Protocol::Tcp => Traffic::Tcp { external, domain },
         Protocol::Udp => Traffic::Udp { external },
     };
-    Some(Port { name: name?, container: container?, traffic })
+    Ok(Port { name: name?, container: container?, traffic })
 }
 
 fn port_number(name: &'static str) -> Field<u16> {

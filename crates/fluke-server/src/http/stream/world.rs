@@ -59,7 +59,9 @@ impl World {
                     now: Instant::now(),
                     idle: &|selector| self.registry.idle(selector),
                 };
-                match listing::service(&self.services.book(), name.as_str(), looking) {
+                // The desk does not wait for it to be written down.
+                let seen = listing::service(&self.services.book(), name.as_str(), looking);
+                match seen {
                     Some(service) => messages.add("service", None, &service),
                     None => messages.add("service", None, &Gone { name, gone: true }),
                 }

@@ -286,6 +286,7 @@ fn what_services_share_is_among_what_has_drifted_and_pages_go_through_all_of_it(
     let section = |problem: Option<&str>| SectionReport {
         hash: Hash256::of(b""),
         problem: problem.map(str::to_string),
+        left_out: [].into(),
     };
     let broken = NetworkReport {
         names: section(Some("nobody listens")),

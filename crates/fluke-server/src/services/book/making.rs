@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fluke_model::directory::{NameKey, RouteKey, Whereabouts};
 use fluke_model::gather::Gather;
-use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::placement::Placement;
 use fluke_model::service::Service;
 
@@ -13,6 +13,7 @@ use super::{Book, News, Own, PEERS_PER_MS, REMEMBERED, SETTLING};
 use crate::services::host::{HostView, Presence, RESTART_GRACE, ROUTES_PATIENCE};
 use crate::services::moves::{Move, why};
 use crate::services::view::routes_of;
+use crate::services::way::Way;
 
 impl Book {
     /// Makes anew what has changed, and says what that is.
@@ -24,6 +25,7 @@ impl Book {
         while let Some(agent) = self.view.claims.help_next() {
             self.has_other_subnet(&agent);
         }
+        self.list_anew_who_has_no_subnet();
         let changed = std::mem::take(&mut self.changed);
         let is_late = !late.is_empty();
         let mut news = News { directory: changed.in_force, is_late, ..News::default() };
@@ -172,6 +174,16 @@ impl Book {
         let names = self.directory.names.turn(names);
         let routes = self.directory.routes.turn(routes);
         let has_changed = !names.is_empty() || !routes.is_empty();
+        let rows = self.directory.routes.table().rows();
+        let routes = routes.into_iter().map(|key| {
+            let is_there = rows.contains_key(&key);
+            (key, is_there)
+        });
+        let is_held = |routes: &Hash256| {
+            let has = |host: &HostView| host.is_a_proxy() && host.routes() == Some(*routes);
+            self.view.hosts.proxies().any(|(_, host)| has(host))
+        };
+        self.editions.issue(self.directory.routes.hash(), routes, is_held);
         self.touched.extend(names.into_iter().map(|key| key.service));
         has_changed
     }
@@ -202,21 +214,31 @@ impl Book {
     }
 
     /// Takes note of proxies that do not have the routes; when one is not waited for any more, all that
-    /// it should lead to looks otherwise.
+    /// it does not lead to as it should looks otherwise.
     fn note_who_is_behind(&mut self, is_due: bool, now: Instant) {
         let routes = self.directory.routes.hash();
         self.view.note_who_is_behind(routes, now);
-        let mut behind = self.view.proxies_without(routes);
-        if is_due && behind.any(|(_, proxy)| !proxy.is_waited_for(now)) {
-            let led_to = self.directory.routes.table().rows().keys();
-            self.touched.extend(led_to.map(|key| key.service.clone()));
+        if !is_due {
+            return;
+        }
+        for (_, proxy) in self.view.proxies_without(routes) {
+            let is_behind = |key: &&RouteKey| {
+                let way = Way::of(key, proxy.routes_report(), &self.editions);
+                matches!(way, Way::Behind(_))
+            };
+            if !proxy.is_waited_for(now) {
+                let behind = self.editions.rows().filter(is_behind);
+                self.touched.extend(behind.map(|key| key.service.clone()));
+                self.touched
+                    .extend(self.leaving(|since| !self.editions.has(proxy.routes(), since)));
+            }
         }
     }
 
     /// What each agent that is here is told, of those for whom that may be something new.
     fn own(&mut self, changed: BTreeSet<AgentName>, now: Instant) -> Vec<(AgentName, Own)> {
         let leavers = self.view.leavers(&self.services, now);
-        self.editions.issue(self.directory.routes.hash(), leavers);
+        self.editions.lead_to_none_of(leavers);
         let released = self.view.released(&self.editions, now);
         let released_to = released.keys().cloned().gather();
         let before = std::mem::replace(&mut self.released_to, released_to);

@@ -1,7 +1,9 @@
 //! How hosts are reached, and what follows from whose subnet is whose.
 
+use fluke_model::directory::Subnet;
 use fluke_model::id::AgentName;
 use fluke_model::message::MeshReport;
+use fluke_model::service::DeploymentReport;
 use fluke_model::time::Timestamp;
 
 use super::{Book, Urgency};
@@ -46,5 +48,19 @@ impl Book {
         if is_without && !was_without {
             self.without_subnet.insert(agent.clone());
         }
+    }
+
+    /// Who has not said yet which subnet is its own is led to where nobody else is: no more where one
+    /// was taken since, and from now on where one became free.
+    pub(super) fn list_anew_who_has_no_subnet(&mut self) {
+        let changed = self.view.claims.take_changed();
+        if changed.is_empty() {
+            return;
+        }
+        let is_there = |it: &&DeploymentReport| {
+            it.address.and_then(Subnet::of).is_some_and(|subnet| changed.contains(&subnet))
+        };
+        let all = self.view.hosts.unreached().flat_map(|(_, host)| host.deployments.values());
+        self.changed.unlisted.extend(all.filter(is_there).map(|it| it.service.clone()));
     }
 }

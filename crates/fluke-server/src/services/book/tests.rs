@@ -115,7 +115,7 @@ impl Lab {
     }
 
     fn has_loaded(&mut self, proxy: &str, routes: Hash256) {
-        let section = || SectionReport { hash: routes, problem: None };
+        let section = || SectionReport { hash: routes, problem: None, left_out: [].into() };
         let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
         self.says(proxy, Word::Network(report));
     }
@@ -324,12 +324,38 @@ fn a_commit_that_leaves_services_as_they_are_is_no_work() {
 }
 
 #[test]
+fn how_one_service_feels_is_no_work_for_others_that_have_no_rest() {
+    let mut lab = Lab::settled(None);
+    let db = ServiceName::new("db").expect("a name");
+    let restless = Service { name: db.clone(), ..service(Some(3)) };
+    let all = [service(None), restless].map(|it| (it.name.clone(), Arc::new(it)));
+    lab.book.want(&Services::from(all));
+    lab.turn();
+    let it = deployment("a", Replica::Own, at(4));
+    lab.joins("a", vec![it.clone()]);
+    assert!(lab.book.restless.contains(&db), "there are fewer hosts than replicas");
+    let ill = DeploymentReport { serves: false, ..it };
+    let report = ServicesReport { deployments: vec![ill], ..ServicesReport::default() };
+    let now = Now { instant: lab.now, wall: Timestamp(1) };
+    let session = lab.book.sessions[&name("a")];
+    lab.book.hear(&name("a"), session, Word::Services(report), now);
+    assert_eq!(lab.book.changed.unplaced, [web()].into());
+    lab.turn();
+    lab.comes("b", NodeType::Worker);
+    let whole = ServicesReport { whole: true, ..ServicesReport::default() };
+    let session = lab.book.sessions[&name("b")];
+    lab.book.hear(&name("b"), session, Word::Services(whole), now);
+    assert!(lab.book.changed.unplaced.contains(&db), "somebody came who may take some");
+}
+
+#[test]
 fn what_a_host_says_of_its_network_is_work_where_somebody_waits_for_it() {
     let mut lab = Lab::settled(None);
     for (host, node_type) in [("worker", NodeType::Worker), ("edge", NodeType::Proxy)] {
         lab.comes(host, node_type);
         let said = |lab: &mut Lab, routes: &[u8]| {
-            let section = SectionReport { hash: Hash256::of(routes), problem: None };
+            let section =
+                SectionReport { hash: Hash256::of(routes), problem: None, left_out: [].into() };
             let (names, mesh) = (section.clone(), section.clone());
             lab.says(host, Word::Network(NetworkReport { names, routes: Some(section), mesh }))
         };
@@ -456,7 +482,7 @@ fn who_goes_for_good_is_led_to_no_more_at_once_and_who_restarts_still_is() {
 }
 
 #[test]
-fn a_host_that_goes_down_is_led_to_no_more_at_once_unless_there_is_nobody_else() {
+fn a_host_that_goes_down_is_led_to_no_more_at_once_though_there_is_nobody_else() {
     let mut lab = Lab::settled(None);
     for (host, last) in [("a", 4), ("b", 5)] {
         lab.joins(host, vec![deployment(host, Replica::Own, at(last))]);
@@ -470,9 +496,12 @@ fn a_host_that_goes_down_is_led_to_no_more_at_once_unless_there_is_nobody_else()
     assert_eq!(lab.addresses(), ["10.200.1.4"], "it was booted, and runs nothing yet");
     lab.reports("b", vec![deployment("b", Replica::Own, at(5))]);
     assert_eq!(lab.addresses().len(), 2);
+    lab.says("b", Word::Silent);
     lab.says("a", Word::GoesDown);
+    assert_eq!(lab.addresses(), ["10.200.1.5"], "somewhere to go is better than nowhere");
+    lab.says("b", Word::Answers);
     lab.says("b", Word::GoesDown);
-    assert_eq!(lab.addresses().len(), 2, "somewhere to go is better than nowhere");
+    assert_eq!(lab.addresses(), [] as [&str; 0], "nobody is there, by their own word");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use fluke_model::directory::PublicKey;
-use fluke_model::id::{Hash256, SessionId};
+use fluke_model::id::{Hash256, PortName, SessionId};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, SectionReport, ServicesReport};
 use fluke_model::time::Timestamp;
@@ -284,7 +284,7 @@ fn a_route_says_how_many_proxies_have_it() {
     assert_eq!((route.loaded, route.proxies), (0, 1));
     assert_eq!(route.domain.as_deref(), Some("shop.example.com"));
     let hash = lab.book.directory().routes.hash();
-    let section = || SectionReport { hash, problem: None };
+    let section = || SectionReport { hash, problem: None, left_out: [].into() };
     let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
     lab.says("p", Word::Network(report));
     assert_eq!(lab.seen().routes[0].loaded, 1);
@@ -315,21 +315,221 @@ fn a_route_that_a_proxy_leaves_out_is_not_loaded_there_and_says_why() {
     lab.joins("p", NodeType::Proxy);
     lab.runs("p", vec![lab.wanted("p", Replica::Own)]);
     let hash = lab.book.directory().routes.hash();
-    for (problem, loaded) in [
-        ("all other routes are in effect, but web.http is left out: its port is taken", 0),
-        ("all other routes are in effect, but old-web.http is left out: its port is taken", 1),
-        ("a certificate cannot be read", 1),
-    ] {
-        let section =
-            |problem: Option<&str>| SectionReport { hash, problem: problem.map(Into::into) };
-        let routes = Some(section(Some(problem)));
-        let report = NetworkReport { names: section(None), routes, mesh: section(None) };
-        lab.says("p", Word::Network(report));
+    let problem = "all other routes are in effect, but many are left out";
+    for (left_out, loaded) in [("web", 0), ("old-web", 1)] {
+        let service = ServiceName::new(left_out).expect("a name");
+        let left_out = RouteKey { service, port: PortName::new("http").expect("a name") };
+        let well = SectionReport { hash, problem: None, left_out: [].into() };
+        let routes = SectionReport {
+            problem: Some(problem.into()),
+            left_out: [left_out].into(),
+            ..well.clone()
+        };
+        let (names, mesh) = (well.clone(), well);
+        lab.says("p", Word::Network(NetworkReport { names, routes: Some(routes), mesh }));
         let route = lab.seen().routes.remove(0);
-        assert_eq!((route.loaded, route.proxies), (loaded, 1), "{problem}");
+        assert_eq!((route.loaded, route.proxies), (loaded, 1));
         let why = (loaded == 0).then(|| format!("p: {problem}"));
         assert_eq!(route.behind, Vec::from_iter(why));
     }
+}
+
+/// `web` and `other` on a host, and two proxies that have loaded what there is.
+mod two_services {
+    use super::*;
+
+    struct Two {
+        lab: Lab,
+        loaded: Hash256,
+    }
+
+    fn other() -> ServiceName {
+        ServiceName::new("other").expect("a name")
+    }
+
+    impl Two {
+        fn new() -> Self {
+            let mut lab = Lab::new(None);
+            let other = Service { name: other(), ..service(None) };
+            let all = [service(None), other].map(|it| (it.name.clone(), Arc::new(it)));
+            lab.book.want(&Services::from(all));
+            lab.joins("p1", NodeType::Proxy);
+            lab.joins("p2", NodeType::Proxy);
+            lab.joins("a", NodeType::Worker);
+            let mut two = Self { loaded: lab.book.directory().routes.hash(), lab };
+            two.serve(&[2, 3]);
+            two.load("p1");
+            two.load("p2");
+            two
+        }
+
+        /// `web` serves at these, `other` where it always does.
+        fn serve(&mut self, at: &[u8]) {
+            let web = |last: &u8| deployment(&last.to_string(), Replica::Own, [10, 200, 1, *last]);
+            let it = deployment("other", Replica::Own, [10, 200, 1, 9]);
+            let it = DeploymentReport { service: other(), ..it };
+            self.lab.runs("a", at.iter().map(web).chain([it]).collect());
+            self.loaded = self.lab.book.directory().routes.hash();
+        }
+
+        /// A proxy has loaded the newest ones; says who looks otherwise for it.
+        fn load(&mut self, proxy: &str) -> BTreeSet<ServiceName> {
+            let section =
+                || SectionReport { hash: self.loaded, problem: None, left_out: [].into() };
+            let routes = Some(section());
+            let report = NetworkReport { names: section(), routes, mesh: section() };
+            let now = Now { instant: self.lab.now, wall: Timestamp(1) };
+            self.lab.book.hear(&name(proxy), SessionId(1), Word::Network(report), now);
+            self.lab.book.go_through(self.lab.now).services
+        }
+
+        fn loaded(&self) -> Vec<u32> {
+            let (now, idle) = (self.lab.now, |_: &Selector| Vec::new());
+            let looking = Looking { default_policy: Policy::Remediate, now, idle: &idle };
+            let all = services(&self.lab.book, looking);
+            all.map(|(_, view)| view().routes[0].loaded).collect()
+        }
+    }
+
+    #[test]
+    fn a_route_that_stays_as_it_is_stays_loaded_whatever_becomes_of_others() {
+        let mut two = Two::new();
+        assert_eq!(two.loaded(), [2, 2]);
+        for (round, at) in [[2], [3], [2], [3]].iter().enumerate() {
+            two.serve(at);
+            assert_eq!(two.loaded(), [2, 0], "{round}: nothing has become of `other`");
+        }
+        let lacking = |two: &Two| {
+            tallies(&two.lab.book, two.lab.now).map(|it| it.lacks_a_way).collect::<Vec<_>>()
+        };
+        assert_eq!(lacking(&two), [false, true]);
+        assert_eq!(two.load("p1"), [web()].into(), "no other looks otherwise");
+        assert_eq!(two.loaded(), [2, 1]);
+        assert_eq!(lacking(&two), [false, false]);
+        assert_eq!(two.load("p2"), [web()].into());
+        assert_eq!(two.loaded(), [2, 2]);
+    }
+
+    #[test]
+    fn what_a_proxy_leads_to_that_is_stuck_stays_loaded_however_much_becomes_of_others() {
+        let mut two = Two::new();
+        for (one, another) in (10..45).flat_map(|one| (50..85).map(move |it| (one, it))) {
+            two.serve(&[one, another]);
+        }
+        assert_eq!(two.loaded(), [2, 0]);
+    }
+
+    #[test]
+    fn one_that_is_not_waited_for_any_more_is_named_by_what_it_lacks() {
+        let mut two = Two::new();
+        two.serve(&[4]);
+        two.load("p1");
+        two.lab.now += ROUTES_PATIENCE;
+        let news = two.lab.book.go_through(two.lab.now);
+        assert_eq!(news.services, [web()].into());
+        assert_eq!(two.loaded(), [2, 1]);
+    }
+
+    #[test]
+    fn one_that_comes_on_after_it_was_given_up_is_waited_for_again_with_what_it_lacks() {
+        let mut two = Two::new();
+        two.serve(&[4]);
+        let first = two.loaded;
+        two.load("p1");
+        two.lab.now += ROUTES_PATIENCE;
+        two.lab.book.go_through(two.lab.now);
+        let given_up = |two: &Two| two.lab.seen().routes[0].behind.len();
+        assert_eq!(given_up(&two), 1);
+        two.serve(&[5]);
+        two.loaded = first;
+        assert_eq!(two.load("p2"), [web()].into(), "it lacks the next one, and is on its way");
+        assert_eq!((given_up(&two), two.loaded()), (0, vec![2, 0]));
+    }
+
+    #[test]
+    fn what_waits_for_proxies_to_go_looks_otherwise_when_one_of_them_has_come_on() {
+        let mut two = Two::new();
+        two.serve(&[2]);
+        let old = deployment("old", Replica::Own, [10, 200, 1, 8]);
+        let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+        let old = DeploymentReport { service: other(), ..old };
+        let deployments = vec![old];
+        let report = ServicesReport { deployments, ..ServicesReport::default() };
+        two.lab.says("a", Word::Services(report));
+        let waits_for = |two: &Two| {
+            let (now, idle) = (two.lab.now, |_: &Selector| Vec::new());
+            let looking = Looking { default_policy: Policy::Remediate, now, idle: &idle };
+            let seen = super::super::service(&two.lab.book, "other", looking).expect("in Git");
+            let mut notes = seen.deployments.iter().filter_map(|it| it.note.as_deref());
+            let note = notes.find(|note| note.starts_with("it goes once"));
+            note.and_then(|note| Some(note.rsplit_once(": ")?.1.to_string())).unwrap_or_default()
+        };
+        assert_eq!(waits_for(&two), "p1, p2");
+        // Its own routes are as they were: it is only led past what has to go.
+        let both = BTreeSet::from([other(), web()]);
+        assert_eq!(two.load("p1"), both);
+        assert_eq!(waits_for(&two), "p2");
+        two.lab.now += ROUTES_PATIENCE;
+        assert_eq!(two.lab.book.go_through(two.lab.now).services, both);
+        assert_eq!(waits_for(&two), "", "nobody is waited for");
+    }
+}
+
+/// What somebody counts who goes through the list; what retires is listed, and not wanted.
+fn counted_by_hand(seen: &ServiceView) -> ReplicaCounts {
+    let count = |is: &dyn Fn(&DeploymentView) -> bool| {
+        let is_wanted = |it: &&DeploymentView| it.phase != Phase::Retiring;
+        seen.deployments.iter().filter(is_wanted).filter(|it| is(it)).count() as u32
+    };
+    let serving = seen.deployments.iter().filter(|it| it.serves && it.status != Status::Offline);
+    ReplicaCounts {
+        wanted: seen.replicas.expect("numbered ones"),
+        running: count(&|it| it.phase == Phase::Running && it.status != Status::Offline),
+        serving: serving.map(|it| it.replica).collect::<BTreeSet<_>>().len() as u32,
+        failed: count(&|it| it.status == Status::Failed),
+    }
+}
+
+#[test]
+fn what_is_counted_is_what_is_seen() {
+    let mut lab = Lab::new(Some(3));
+    let counts = |lab: &Lab, what: &str| {
+        let (seen, all) = (lab.seen(), tallies(&lab.book, lab.now).collect::<Vec<_>>());
+        let [Tally { status, replicas, lacks_a_way }] = all[..] else { panic!("one: {all:?}") };
+        assert_eq!(replicas, counted_by_hand(&seen), "{what}: {:?}", seen.deployments);
+        assert_eq!((status, replicas), (seen.status, seen.counts), "{what}");
+        assert_eq!(lacks_a_way, seen.routes.iter().any(|it| it.loaded == 0), "{what}");
+        (status, [replicas.running, replicas.serving, replicas.failed], lacks_a_way)
+    };
+    lab.joins("a", NodeType::Worker);
+    assert_eq!(counts(&lab, "nothing runs"), (Status::Drifted, [0, 0, 0], true));
+    let [one, two, three] = [0, 1, 2].map(|it| lab.wanted("a", Replica::Number(it)));
+    lab.runs("a", vec![one.clone()]);
+    assert_eq!(counts(&lab, "one of three"), (Status::Drifted, [1, 1, 0], true));
+
+    // The second fails, and what it was to replace goes on; the third runs, and does not serve yet.
+    let verdict = Verdict::Error { reason: "it does not start".into() };
+    let two = DeploymentReport { phase: Phase::Failed, verdict, serves: false, ..two };
+    let old = deployment("old", Replica::Number(1), [10, 200, 1, 7]);
+    let old = DeploymentReport { phase: Phase::Retiring, ..old };
+    let three = DeploymentReport { serves: false, ..three };
+    lab.runs("a", vec![one, two, old, three]);
+    assert_eq!(counts(&lab, "all kinds"), (Status::Failed, [2, 2, 1], true));
+
+    let hash = lab.book.directory().routes.hash();
+    for (proxy, loaded, lacks) in
+        [("p1", Hash256::of(b"old"), true), ("p2", hash, false), ("p3", Hash256::of(b"old"), false)]
+    {
+        let executors = [ServiceExecutor::Routes].into();
+        let (labels, node_type) = (Labels::default(), NodeType::Proxy);
+        lab.says(proxy, Word::Came(Came { labels, node_type, executors }));
+        let section = || SectionReport { hash: loaded, problem: None, left_out: [].into() };
+        let routes = Some(section());
+        lab.says(proxy, Word::Network(NetworkReport { names: section(), routes, mesh: section() }));
+        assert_eq!(counts(&lab, proxy), (Status::Failed, [2, 2, 1], lacks));
+    }
+    lab.says("a", Word::Silent);
+    assert_eq!(counts(&lab, "nobody answers").1, [0, 0, 0]);
 }
 
 #[test]
@@ -344,8 +544,11 @@ fn a_proxy_that_is_waited_for_is_named_and_one_that_is_not_any_more_with_its_pro
     assert_eq!(note, Some("it goes once proxies have loaded routes without it: p"));
     assert!(seen.routes[0].behind.is_empty());
 
-    let section =
-        || SectionReport { hash: Hash256::of(b"old"), problem: Some("Traefik is gone".into()) };
+    let section = || SectionReport {
+        hash: Hash256::of(b"old"),
+        problem: Some("Traefik is gone".into()),
+        left_out: [].into(),
+    };
     let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
     lab.says("p", Word::Network(report));
     lab.now += ROUTES_PATIENCE;

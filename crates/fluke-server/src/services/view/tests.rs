@@ -26,7 +26,9 @@ impl Lab {
     }
 
     fn comes(&mut self, host: &str, node_type: NodeType) {
-        self.view.hosts.insert(name(host), HostView::here(Labels::default(), node_type));
+        let labels = Some(Labels::default());
+        let here = HostView { labels, node_type, ..HostView::new(Presence::Here) };
+        self.view.hosts.insert(name(host), here);
     }
 
     fn is(&mut self, host: &str, presence: impl Fn(Instant) -> Presence) {
@@ -64,7 +66,7 @@ impl Lab {
     }
 
     fn loads(&mut self, proxy: &str, routes: Hash256) {
-        let section = || SectionReport { hash: routes, problem: None };
+        let section = || SectionReport { hash: routes, problem: None, left_out: [].into() };
         let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
         self.host(proxy, |host| host.network = Some(report));
     }
@@ -83,7 +85,8 @@ impl Lab {
 
     fn released(&mut self, host: &str) -> usize {
         let leavers = self.view.leavers(&self.services, self.now);
-        self.editions.issue(self.routes(), leavers);
+        self.editions.issue(self.routes(), [], |_| false);
+        self.editions.lead_to_none_of(leavers);
         let released = self.view.released(&self.editions, self.now);
         released.get(&name(host)).map_or(0, |released| released.len())
     }

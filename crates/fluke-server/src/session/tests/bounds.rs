@@ -123,7 +123,7 @@ async fn whatever_a_manifest_may_say_of_a_service_arrives() {
         let service = model.services.values().next().expect("one").clone();
         door.put_in_force(&format!("commit-{case}"), model);
         let snapshot = next_snapshot(&mut stream).await;
-        let got = snapshot.services()[0].container.as_ref();
+        let got = snapshot.services()[0].container.as_deref();
         assert_eq!(got, Some(&service.container), "understood, and whole: {amounts:?}");
         arrived += 1;
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use fluke_model::bounds::{MAX_DEPLOYMENTS, MAX_REPLICAS};
 use fluke_model::directory::{Claim, Names, Placements, PublicKey, Routes, Subnet, Table};
 use fluke_model::message::{
     DirectoryEdit, MeshReport, NetworkReport, Section, SectionReport, ServicesReport,
@@ -114,7 +115,7 @@ impl Host {
     /// Says that its proxy has loaded what it was told.
     async fn loads(&self) {
         let hash = self.routes.as_ref().map_or_else(|| Routes::default().hash(), Routes::hash);
-        let section = || SectionReport { hash, problem: None };
+        let section = || SectionReport { hash, problem: None, left_out: [].into() };
         let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
         self.says(ToServer::Network(report)).await;
     }
@@ -174,6 +175,39 @@ async fn a_host_for_which_no_subnet_is_left_is_failed_and_says_what_to_do_until_
     door.desk.forget(&name("a")).await;
     b.until("it has one", |b| b.subnet.is_some_and(|claim| claim.subnet.number() == 7)).await;
     door.until("it is over", |door| problem(door) == Some(None)).await;
+}
+
+#[tokio::test]
+async fn who_goes_on_saying_what_else_it_runs_is_not_listened_to_without_end() {
+    let door = Door::open().await;
+    door.serve("aaa", service(None));
+    let mut a = Host::joins(&door, "a", NodeType::Worker).await;
+    let more = |round: u32| {
+        let one = |number| deployment(&format!("{round}-{number}"), Replica::Own, [10, 200, 1, 2]);
+        let deployments = (0..MAX_REPLICAS).map(one).collect();
+        ToServer::Services(ServicesReport { deployments, ..ServicesReport::default() })
+    };
+    for round in 0..3 {
+        a.says(more(round)).await;
+    }
+    let ended = async { while let Ok(Some(_)) = a.stream.incoming.next().await {} };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("its session ends");
+    let why = "the list of this host's deployments has 30000 entries; at most 20000 are accepted";
+    let refusal = ("agent_disconnected", Some(why.to_string()));
+    let refused = |door: &Door| door.told().iter().filter(|it| **it == refusal).count();
+    door.until("it is refused", |door| refused(door) == 1).await;
+    let known =
+        |door: &Door| door.desk.book().view().hosts[&name("a")].deployments.values().count();
+    door.until("the rest was heard", |door| known(door) == MAX_DEPLOYMENTS).await;
+
+    // Nor in another session; but what replaces all that was said before is heard.
+    let b = Host::joins(&door, "a", NodeType::Worker).await;
+    b.says(more(3)).await;
+    door.until("it is refused again", |door| refused(door) == 2).await;
+    assert_eq!(known(&door), MAX_DEPLOYMENTS);
+    let c = Host::joins(&door, "a", NodeType::Worker).await;
+    c.runs(vec![own(1)]).await;
+    door.until("it is heard", |door| known(door) == 1).await;
 }
 
 #[tokio::test]
@@ -364,6 +398,29 @@ async fn an_agent_that_comes_back_to_a_new_server_keeps_what_it_knows_until_othe
     })
     .await;
     assert_eq!((a.wholes, a.snapshots), (0, 1), "names may be missing that others bring");
+}
+
+/// A server that was just started, and cannot reach Git.
+#[tokio::test]
+async fn while_nobody_knows_what_git_says_no_host_is_told_what_to_be() {
+    let door = Door::open().await;
+    let mut hosts = [Host::returns(&door, "a").await, Host::returns(&door, "b").await];
+    for (number, host) in hosts.iter().enumerate() {
+        let replica = Replica::Number(number as u32);
+        host.runs(vec![deployment(&number.to_string(), replica, [10, 200, 1, 2])]).await;
+    }
+    let has_heard = |door: &Door| {
+        let book = door.desk.book();
+        let mut hosts = book.view().hosts.values();
+        hosts.len() == 2 && hosts.all(|host| host.deployments.values().count() == 1)
+    };
+    door.until("it is known what they run", has_heard).await;
+    // Each is told once, and by then of its replica: told before, it would have stopped it.
+    door.serve("aaa", service(Some(2)));
+    for (number, host) in hosts.iter_mut().enumerate() {
+        host.until("it is told what to be", |host| host.snapshots > 0).await;
+        assert_eq!(host.replicas(), [Replica::Number(number as u32)]);
+    }
 }
 
 #[tokio::test]

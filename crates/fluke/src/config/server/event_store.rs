@@ -82,7 +82,7 @@ fn read_address(read: &mut Fields<'_, '_>) -> Option<RedisAddress> {
     let url = Field::nonempty_string("url")
         .then(|url| RedisAddress::parse(&url).map_err(|error| Mistake::value(error.to_string())));
     let header = read.header();
-    let address = read.required(url);
+    let address = read.required(url).ok();
     let is_cluster = read.or(Field::bool("cluster"), false);
     let nodes = read.spanned(Field::strings("nodes"));
     if let (Some(nodes), false) = (&nodes, is_cluster) {

@@ -177,7 +177,7 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
             "agent_tokens = []",
             "2:16: a server needs at least one token for its agents; add `agent_tokens = [\"$FLUKE_TOKEN\"]`, or an `agent_token` block",
         ),
-        ("agent_tokens = [\"\"]", "2:16: `agent_tokens`: a token must not be empty"),
+        ("agent_tokens = [\"\"]", "2:17: `agent_tokens`: a token must not be empty"),
         (
             "agent_tokens = [\"$NOT_SET\"]",
             "2:17: the environment variable `NOT_SET` is not set; set it before fluke starts, or write `$$` for a dollar",
@@ -185,17 +185,17 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
         ("agent_token \"web\" {\n}", "2:1: … `token`"),
         (
             "agent_token \"w\" {\ntoken = \"t\"\nlabels = { \"a b\" = \"c\" }\n}",
-            "4:10: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
+            "4:12: `labels`: ' ' is not allowed in a label key; use letters, digits, `.`, `_`, `-` and `/`",
         ),
         ("api_tokens = 7", "2:14: … list of strings"),
         ("http_names = \"fluke.example\"", "2:14: … list of strings"),
         (
             "http_names = [\"fluke.example\", \"https://fluke.example\"]",
-            "2:14: `http_names`: `https://fluke.example` is not the name of a host; write it like \"fluke.example.com\", without scheme, port, path and `*`",
+            "2:32: `http_names`: `https://fluke.example` is not the name of a host; write it like \"fluke.example.com\", without scheme, port, path and `*`",
         ),
-        ("http_names = [\"fluke.example:7071\"]", "2:14: … is not the name of a host"),
-        ("http_names = [\"*.example.com\"]", "2:14: … is not the name of a host"),
-        ("http_names = [\"\"]", "2:14: … is not the name of a host"),
+        ("http_names = [\"fluke.example:7071\"]", "2:15: … is not the name of a host"),
+        ("http_names = [\"*.example.com\"]", "2:15: … is not the name of a host"),
+        ("http_names = [\"\"]", "2:15: … is not the name of a host"),
         ("heartbeat = \"10ms\"", "2:13: `heartbeat`: it must be at least \"1s\""),
         ("heartbeat = \"1h\"", "2:13: `heartbeat`: it must be at most \"10m\""),
         ("git {\n}", "2:1: … `url`"),
@@ -293,7 +293,7 @@ fn an_agents_mistakes_are_told_too() {
         ),
         (
             "server_url = \"grpcs://x\"\ntoken = \"t\"\nlabels = { role = \"a b\" }",
-            "4:10: `labels`: label role: ' ' is not allowed in a label value; use letters, digits, `.`, `_`, `-` and `/`",
+            "4:19: `labels`: label role: ' ' is not allowed in a label value; use letters, digits, `.`, `_`, `-` and `/`",
         ),
         (
             "server_url = \"grpcs://x\"",

@@ -64,9 +64,9 @@ fn the_end_tells_what_failed_with_its_output() {
         "all",
         true,
     );
-    assert!(super::reconcile::has_failed(&progress));
+    assert!(super::reconcile::has_failed(&progress, &[]));
     assert_eq!(
-        super::reconcile::outcome(&progress, PIPE),
+        super::reconcile::outcome(&progress, &[], PIPE),
         "web-01: certs / shell.renew failure
   acme: rate limited
 failed: 1 agent in sync, 0 steps applied, 1 agent failed
@@ -78,6 +78,26 @@ failed: 1 agent in sync, 0 steps applied, 1 agent failed
 fn an_agent_that_is_away_is_a_failure_only_for_who_named_it() {
     for (scope, failed) in [("all", false), ("task", false), ("agent", true)] {
         let progress = reconcile(&[("offline", json!([]))], scope, false);
-        assert_eq!(super::reconcile::has_failed(&progress), failed, "{scope}");
+        assert_eq!(super::reconcile::has_failed(&progress, &[]), failed, "{scope}");
     }
+}
+
+#[test]
+fn what_waits_for_a_host_is_a_failure_also_where_nobody_was_asked() {
+    let waiting = ["replicas 0, 1 wait for a host that matches".to_string()];
+    let told = |states| {
+        let progress = reconcile(states, "service", false);
+        assert!(!super::reconcile::has_failed(&progress, &[]));
+        assert!(super::reconcile::has_failed(&progress, &waiting));
+        super::reconcile::outcome(&progress, &waiting, PIPE)
+    };
+    assert_eq!(
+        told(&[]),
+        "  why   replicas 0, 1 wait for a host that matches
+  do    fluke get agents   shows the labels of each, and who is connected
+failed: no connected agent was concerned
+"
+    );
+    let some = told(&[("done", json!([]))]);
+    assert!(some.ends_with("failed: 1 agent in sync, 0 steps applied\n"), "{some}");
 }

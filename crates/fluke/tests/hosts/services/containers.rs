@@ -2,6 +2,7 @@
 
 use super::support::{
     address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
+    started,
 };
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -26,11 +27,6 @@ fn a_commit_runs_a_container_and_says_whose_it_is() {
         assert!(labels.contains(label), "{label} is not among {labels}");
     }
     bed.settles();
-}
-
-/// When a container last started; nothing if it is gone.
-fn started(host: &Host, container: &str) -> String {
-    host.try_run(&format!("podman inspect --format '{{{{.State.StartedAt}}}}' {container}")).stdout
 }
 
 #[test]
@@ -110,12 +106,16 @@ fn a_container_that_somebody_made_otherwise_under_the_same_labels_is_replaced() 
     let Some(bed) = bed() else { return };
     let (host, container) = host_with_web(&bed);
     has_image(&host, "evil");
+    host.stop_agent();
     host.run(&format!(
         "labels=$(podman inspect --format '{{{{range $k, $v := .Config.Labels}}}}--label {{{{$k}}}}={{{{$v}}}} {{{{end}}}}' {container}); \
          name=$(podman inspect --format '{{{{.Name}}}}' {container}); \
-         podman rm --force {container} && podman run --detach --name $name $labels localhost/web:evil \
-         || true"
+         podman rm --force {container} && podman run --detach --name $name $labels localhost/web:evil"
     ));
+    let evil = runs_one(&bed, &host, "web");
+    let at = format!("http://{}:3000", address(&host, &evil));
+    bed.until("the other one answers", |_| answer(&host, &at) == "evil");
+    host.start_agent();
     bed.until("the right one runs alone", |_| {
         let running = running(&host, "web");
         running.len() == 1

@@ -1,13 +1,15 @@
 //! Images come from a registry, with the credentials that the host itself has.
 
+use fluke_model::api::ServiceView;
 use fluke_model::event::EventKind;
+use fluke_model::service::Phase;
 use fluke_model::verdict::Outcome;
 
 use super::support::{
     address, answer, asks, containers, described, has_image, is_asked_for, is_registry, running,
     runs_one, service, trusts_registry,
 };
-use crate::hosts::support::{Bed, Join, bed};
+use crate::hosts::support::{Bed, Join, Link, bed};
 
 /// How often it is on record that `web` could not be put right.
 fn failures(bed: &Bed) -> usize {
@@ -90,4 +92,41 @@ fn an_image_is_the_same_by_its_digest_for_all_architectures_and_for_one() {
     // Who takes it for another one, replaces it without end.
     asks(&bed, r#"{"scope":"agent","name":"app-1","by":"a story"}"#);
     assert_eq!(runs_one(&bed, &app, "web"), pinned);
+}
+
+#[test]
+fn an_image_that_takes_its_time_shows_how_far_it_is() {
+    let Some(bed) = bed() else { return };
+    let [hub, app] = bed.hosts(["hub", "app-1"]);
+    has_image(&hub, "1");
+    hub.run(
+        "set -e; head --bytes 8M /dev/urandom > /tmp/large; made=$(podman create localhost/web:1); \
+         podman cp /tmp/large $made:/large; podman commit --quiet $made localhost/web:large",
+    );
+    is_registry(&hub, "large");
+    let link = Link::new(bed.gateway(), (hub.address(), 5000).into()).expect("a way to it");
+    let app = app.joins("role=app");
+    let at = link.address().to_string();
+    app.write(
+        "/etc/containers/registries.conf.d/registry.conf",
+        &format!("[[registry]]\nlocation = \"{at}\"\ninsecure = true\n"),
+    );
+    app.run(&format!("podman login --username fluke --password s3cret {at}"));
+    link.blackhole();
+    bed.commit("web.fluke.hcl", &service("web", "large", "").replace("localhost", &at));
+    let is_at = |words: &str| {
+        let web = bed.server().get::<ServiceView>("/api/v1/services/web").ok();
+        web.and_then(|web| web.deployments.first().cloned()).is_some_and(|it| {
+            it.phase == Phase::Pulling && it.note.is_some_and(|note| note.contains(words))
+        })
+    };
+    bed.until("it is asked for", |_| is_at("Trying to pull"));
+    // By this way it takes minutes.
+    link.heal();
+    link.limit(50_000);
+    bed.until("a layer comes", |_| is_at("Copying blob"));
+    assert!(containers(&app, "web").is_empty());
+    link.heal();
+    let web = runs_one(&bed, &app, "web");
+    app.run(&format!("podman exec {web} test -s /large"));
 }

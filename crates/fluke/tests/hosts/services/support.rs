@@ -12,12 +12,19 @@ pub const HTTP: &str =
     "port \"http\" {\n    container = 3000\n    domain    = \"shop.example.com\"\n  }";
 
 /// A web server's image on the host, `localhost/web:TAG`, that answers every request with TAG.
+/// One for `/cgi-bin/slow` it begins to answer, and ends that two seconds after there is `/tmp/go`.
 pub fn has_image(host: &Host, tag: &str) {
     host.run(&format!(
         r#"set -e; root=$(mktemp -d); mkdir -p $root/bin $root/www $root/tmp
            cp /bin/busybox $root/bin/
            for name in sh httpd sleep wget cat test touch nslookup; do ln -s busybox $root/bin/$name; done
            echo {tag} > $root/www/index.html
+           mkdir $root/www/cgi-bin; cat > $root/www/cgi-bin/slow <<'END'
+#!/bin/sh
+echo Content-Type: text/plain; echo; echo begun; touch /tmp/asked
+until test -e /tmp/go; do sleep 0.1; done; sleep 2; cat /www/index.html
+END
+           chmod +x $root/www/cgi-bin/slow
            tar -C $root -c . | podman import --quiet \
                --change 'CMD ["/bin/httpd","-f","-p","3000","-h","/www"]' - localhost/web:{tag}
            rm -r $root"#
@@ -94,6 +101,23 @@ pub fn runs_one(bed: &Bed, host: &Host, service: &str) -> String {
     running(host, service).remove(0)
 }
 
+/// When a container last started; nothing if it is gone.
+pub fn started(host: &Host, container: &str) -> String {
+    host.try_run(&format!("podman inspect --format '{{{{.State.StartedAt}}}}' {container}")).stdout
+}
+
+/// The containers of services that run on the host, and since when: the same as long as nobody
+/// touches any of them.
+pub fn lives(host: &Host) -> Vec<String> {
+    let said = host.run(
+        "podman ps --quiet --filter label=fluke.service.name \
+         | xargs --no-run-if-empty podman inspect --format '{{.Id}} since {{.State.StartedAt}}'",
+    );
+    let mut lives: Vec<_> = said.lines().map(str::to_string).collect();
+    lives.sort();
+    lives
+}
+
 /// The address of a container in its host's own subnet.
 pub fn address(host: &Host, container: &str) -> String {
     let format = "'{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'";
@@ -117,7 +141,12 @@ pub fn answer(host: &Host, url: &str) -> String {
 
 /// All that the server says of `web`.
 pub fn described(bed: &Bed) -> String {
-    let said = bed.server().get::<serde_json::Value>("/api/v1/services/web");
+    told(bed, "services/web")
+}
+
+/// What the API says, as text; nothing where it does not.
+pub fn told(bed: &Bed, path: &str) -> String {
+    let said = bed.server().get::<serde_json::Value>(&format!("/api/v1/{path}"));
     said.map(|said| said.to_string()).unwrap_or_default()
 }
 
@@ -160,6 +189,69 @@ pub fn traefik() -> PathBuf {
 /// What the proxy answers for the shop.
 pub fn shop(edge: &Host) -> String {
     answer(edge, "--header 'Host: shop.example.com' http://127.0.0.1/")
+}
+
+/// Where Traefik itself says that it leads requests.
+pub fn upstreams(edge: &Host) -> Vec<String> {
+    let said = edge.try_run(
+        "at=$(ss -Hltn 'sport = :781' | awk '{print $4; exit}'); \
+         curl --silent --max-time 2 http://$at/api/rawdata \
+         | jq --raw-output '.services[]?.loadBalancer?.servers[]?.url'",
+    );
+    let mut upstreams: Vec<_> = said.stdout.lines().map(str::to_string).collect();
+    upstreams.sort();
+    upstreams
+}
+
+/// Somebody asks for the shop without a pause, with a connection for each request and with one for
+/// all of them.
+pub fn is_busy(edge: &Host) {
+    edge.run(
+        "systemd-run --quiet --unit load bash -c 'while sleep 0.01; do \
+         curl --silent --show-error --fail --max-time 5 --header \"Host: shop.example.com\" \
+         --write-out \"%{stderr}%{http_code} after %{time_total} s\n\" \
+         http://127.0.0.1/ >> /tmp/answers 2> /tmp/last \
+         || (date +%T.%N; cat /tmp/last) >> /tmp/failed; done'",
+    );
+    edge.run(
+        "systemd-run --quiet --unit kept-load bash -c '\
+         curl --silent --rate 50/s --max-time 5 \
+         --header \"Host: shop.example.com\" --output /dev/null \
+         --write-out \"%{stderr}%{http_code} by %{num_connects} new\n\" \
+         \"http://127.0.0.1/?[1-1000000]\" 2> /tmp/kept'",
+    );
+    edge.until("test $(wc -l < /tmp/answers) -gt 50 -a $(wc -l < /tmp/kept) -gt 50");
+}
+
+/// All of them had their answers, and those afterwards have them, too.
+pub fn nobody_was_let_down(edge: &Host) {
+    let before = edge.run("cat /tmp/answers /tmp/kept | wc -l");
+    edge.until(&format!("test $(cat /tmp/answers /tmp/kept | wc -l) -gt $(({before} + 100))"));
+    edge.run("systemctl stop load kept-load");
+    let log = "/var/lib/fluke/services/traefik/access.log";
+    let failed = edge.read("/tmp/failed") + &edge.run("grep -v '^200 ' /tmp/kept || true");
+    let why = edge.run(&format!("grep -v '\"OriginStatus\":200' {log} || true"));
+    assert_eq!(failed, "", "{why}");
+    let reused = edge.run("grep -c 'by 0 new' /tmp/kept || true");
+    assert_ne!(reused, "0", "each had a connection of its own");
+}
+
+/// A proxy and two hosts that run `web`, of this image, each its own.
+pub fn three_hosts(bed: &Bed) -> (Host, [Host; 2]) {
+    bed.hosts(["edge-1", "app-1", "app-2"]);
+    bed.brings(&traefik(), "traefik");
+    let proxy = Join { labels: "role=edge".into(), ..is_proxy() };
+    // It runs no containers, and needs no Podman.
+    bed.host("edge-1").run(
+        "systemctl disable --quiet --now podman.socket podman.service; rm /run/podman/podman.sock",
+    );
+    let edge = bed.host("edge-1").joins_as(&proxy);
+    let apps = [bed.host("app-1").joins("role=app"), bed.host("app-2").joins("role=app")];
+    for app in &apps {
+        has_image(app, "1");
+        has_image(app, "2");
+    }
+    (edge, apps)
 }
 
 /// An agent that takes requests.

@@ -5,6 +5,7 @@ use fluke_model::snapshot::Snapshot;
 use super::*;
 use crate::executor::Allow;
 use crate::services::fixture;
+use crate::services::lane::since::LONGEST_CHANGE;
 use crate::services::lane::tests::asleep;
 use crate::state::Held;
 
@@ -14,6 +15,11 @@ fn made(change: Change) -> Made {
     let cause = Cause { instruction: None, trigger: Trigger::Watch };
     let (container, account) = (change.object().map(str::to_owned), Account { cause, held });
     Made { change, container, began: Instant::now(), account }
+}
+
+fn nothing_wanted(lane: &Lane) -> Desired {
+    let held = Held { commit: CommitId::new("c1"), snapshot: Arc::new(Snapshot::default()) };
+    Desired::new(Arc::new(held), &lane.host, &lane.environment)
 }
 
 #[tokio::test]
@@ -49,6 +55,11 @@ fn a_network_is_judged_by_what_is_found_of_it() {
             Outcome::AppliedButDrifted,
             "it was made, and is another: so",
         ),
+        (
+            Network::Untold,
+            Outcome::Failure,
+            "whether it was done could not be told: Podman does not say what it is",
+        ),
     ] {
         assert_eq!(judge(&made, Ok((None, &network))), (outcome, text.to_owned()));
     }
@@ -60,12 +71,62 @@ async fn what_nobody_wants_any_more_is_remembered_no_longer_for_its_address() {
     let mut lane = asleep(dir.path(), &Allow::default());
     let web = fixture::deployment("web", fixture::spec("web:1"));
     lane.misplaced.insert(web.id);
-    let held = Held { commit: CommitId::new("c1"), snapshot: Arc::new(Snapshot::default()) };
-    let desired = Desired::new(Arc::new(held), &lane.host, &lane.environment);
+    let desired = nothing_wanted(&lane);
     let there = fixture::container("old", &web, State::Exited);
     let seen = Seen { containers: vec![there], ..Seen::nothing() };
     lane.take_note(&desired, &seen, Instant::now());
     assert!(lane.misplaced.contains(&web.id), "it is there");
     lane.take_note(&desired, &Seen::nothing(), Instant::now());
     assert!(lane.misplaced.is_empty());
+}
+
+/// A lane's plan for one that nobody wants, in a state that somebody left it in.
+fn plan_for(lane: &Lane, found: &Container, now: Instant) -> Vec<Change> {
+    let seen = Seen { containers: vec![lane.known(found, now)], ..Seen::nothing() };
+    lane.plan(&nothing_wanted(lane), &seen, &BTreeMap::new()).changes
+}
+
+#[tokio::test]
+async fn what_podman_began_to_remove_and_did_not_is_removed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let web = fixture::deployment("web", fixture::spec("web:1"));
+    let (found, now) = (fixture::container("old", &web, State::Changing), Instant::now());
+    lane.since.see(std::slice::from_ref(&found), |_| false, now);
+    assert_eq!(plan_for(&lane, &found, now), [], "somebody does it");
+    let (container, origin) = (found.id.clone(), found.origin.clone());
+    let removed = Change::Remove { container, origin, why: Why::Orphan };
+    assert_eq!(plan_for(&lane, &found, now + LONGEST_CHANGE), [removed]);
+}
+
+#[tokio::test]
+async fn a_start_that_podman_does_not_answer_says_nothing_against_what_is_started() {
+    let what = || "start it".to_owned();
+    let late = || PodmanError::TimedOut { what: what(), limit: LONGEST_CHANGE };
+    let no = || PodmanError::Refused { what: what(), why: "no such program".into(), status: 500 };
+    for (error, is_unheard) in [(late(), true), (no(), false)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut lane = asleep(dir.path(), &Allow::default());
+        let web = fixture::deployment("web", fixture::spec("web:1"));
+        let Container { id: container, origin, state, .. } =
+            fixture::container("new", &web, State::Created);
+        let change = Change::Start { container, origin, state, unwell: None };
+        let Made { change, began, account, .. } = made(change);
+        lane.failed(&change, &error.into(), began, &account).await;
+        assert_eq!(lane.deployments.marks()[&web.id].is_unheard, is_unheard);
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_put_forward_takes_no_time_from_what_has_just_started() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let web = fixture::deployment("web", fixture::spec("web:1"));
+    let hour = std::time::Duration::from_secs(3600);
+    let now = Instant::now() + hour;
+    let mut found = fixture::container("new", &web, State::Running);
+    (found.process, found.started) = (Some(7), Some(now));
+    lane.since.see(std::slice::from_ref(&found), |_| false, now);
+    found.started = Some(now - hour);
+    assert_eq!(lane.known(&found, now).started, Some(now));
 }

@@ -33,7 +33,7 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
         rounds.see([container(health, start)].iter(), now);
         for question in rounds.due(now) {
             asked.push((now - start).as_millis() as u64);
-            rounds.answered(&question.container, Answer::Unwell(None), nothing, now);
+            rounds.answered(&question, Answer::Unwell(None), nothing, now);
         }
         now = rounds.next().expect("it goes on");
         if now > start + end {
@@ -46,6 +46,12 @@ fn asked_at(health: Health, end: Duration) -> Vec<u64> {
 fn nothing(_: DeploymentId) -> Option<&'static Secrets> {
     static NOTHING: LazyLock<Secrets> = LazyLock::new(Secrets::default);
     Some(&NOTHING)
+}
+
+/// What it is asked in this one of its lives.
+fn asked(process: i32) -> Question {
+    let limit = Duration::from_secs(2);
+    Question { container: "c".into(), process: Some(process), limit }
 }
 
 fn answer(well: bool) -> Answer {
@@ -77,7 +83,11 @@ fn an_answer_is_worth_a_look_when_it_is_another() {
         rounds.see([container(known, now)].iter(), now);
         assert_eq!(rounds.due(now).len(), 1);
         assert_eq!(rounds.due(now), [], "one question at a time");
-        assert_eq!(rounds.answered("c", answer(well), nothing, now), worth, "{known:?} {well}");
+        assert_eq!(
+            rounds.answered(&asked(1), answer(well), nothing, now),
+            worth,
+            "{known:?} {well}"
+        );
     }
 }
 
@@ -87,13 +97,13 @@ fn who_does_not_answer_is_not_well_and_is_asked_less() {
     let mut rounds = Rounds::default();
     rounds.see([container(Health::Healthy, now)].iter(), now);
     rounds.due(now);
-    assert!(!rounds.answered("c", Answer::Silence, nothing, now) && !rounds.is_silent("c"));
+    assert!(!rounds.answered(&asked(1), Answer::Silence, nothing, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
-    assert!(!rounds.answered("c", Answer::NotHeard, nothing, now) && !rounds.is_silent("c"));
+    assert!(!rounds.answered(&asked(1), Answer::NotHeard, nothing, now) && !rounds.is_silent("c"));
     rounds.due(rounds.next().expect("it goes on"));
-    assert!(rounds.answered("c", Answer::Silence, nothing, now) && rounds.is_silent("c"));
+    assert!(rounds.answered(&asked(1), Answer::Silence, nothing, now) && rounds.is_silent("c"));
     assert_eq!(rounds.next(), Some(now + Duration::from_secs(40)));
-    rounds.answered("c", Answer::Well, nothing, now);
+    rounds.answered(&asked(1), Answer::Well, nothing, now);
     assert!(!rounds.is_silent("c"));
 }
 
@@ -109,7 +119,7 @@ fn what_was_last_complained_of_is_known_until_it_is_well() {
         (Answer::Silence, Some(NO_ANSWER)),
         (Answer::Well, None),
     ] {
-        rounds.answered("c", answer.clone(), nothing, now);
+        rounds.answered(&asked(1), answer.clone(), nothing, now);
         assert_eq!(rounds.complaint("c"), complaint, "{answer:?}");
     }
 }
@@ -120,11 +130,15 @@ fn a_restart_begins_anew_and_who_is_gone_is_not_asked() {
     let mut rounds = Rounds::default();
     rounds.see([container(Health::Healthy, start)].iter(), start);
     rounds.due(start);
-    rounds.answered("c", Answer::Well, nothing, start);
+    rounds.answered(&asked(1), Answer::Well, nothing, start);
     let later = start + Duration::from_secs(5);
     let again = Container { process: Some(2), ..container(Health::Starting, later) };
     rounds.see([again].iter(), later);
     assert_eq!(rounds.next(), Some(later));
+    assert_eq!(rounds.due(later), [asked(2)]);
+    assert!(!rounds.answered(&asked(1), Answer::Well, nothing, later), "it was asked before");
+    assert_eq!(rounds.next(), None, "its own answer is still to come");
+    assert!(rounds.answered(&asked(2), Answer::Well, nothing, later));
     rounds.see([].iter(), later);
     assert_eq!(rounds.next(), None);
 }
@@ -136,7 +150,7 @@ fn a_complaint_is_told_without_what_the_host_gave_and_without_what_moves_a_curso
     let secrets = Secrets::new([&b"hunter2"[..]]);
     let mut told = |output: &str, secrets: Option<&Secrets>| {
         let finding = Finding { exit_code: 7, output: output.into() };
-        rounds.answered("c", Answer::Unwell(Some(finding)), |_| secrets, now);
+        rounds.answered(&asked(1), Answer::Unwell(Some(finding)), |_| secrets, now);
         rounds.complaint("c").expect("it complained").to_owned()
     };
     let how = "its health command ended with exit code 7";
@@ -148,4 +162,6 @@ fn a_complaint_is_told_without_what_the_host_gave_and_without_what_moves_a_curso
     assert_eq!(told("to hunter2", None), how, "nobody knows what is a secret of it");
     let cut = format!("first\n{}\nhunt", "x".repeat(490));
     assert!(!told(&cut, Some(&secrets)).contains("hunt"), "half a secret is one");
+    let cut = format!("{}hunt", "x".repeat(496));
+    assert_eq!(told(&cut, Some(&secrets)), how, "so it is in the only line");
 }

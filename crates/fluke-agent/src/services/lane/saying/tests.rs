@@ -19,9 +19,9 @@ fn desired() -> Desired {
         listens: Vec::new(),
     };
     let services = vec![
-        Arc::new(of("db", Some(spec("db:1")))),
+        Arc::new(of("db", Some(Arc::new(spec("db:1"))))),
         Arc::new(of("new", None)),
-        Arc::new(of("web", Some(spec("web:1")))),
+        Arc::new(of("web", Some(Arc::new(spec("web:1"))))),
     ];
     let snapshot = Arc::new(Snapshot::default().with_services(services));
     let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot });

@@ -34,6 +34,39 @@ fn a_killed_container_is_started_again() {
     });
 }
 
+/// Why a lane does not wait for ever for somebody who changes a container.
+#[test]
+fn a_container_that_somebody_did_not_get_to_stop_is_stopping_for_ever_and_can_be_removed() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec("trap '' TERM; sleep 1000"))])[0];
+        stage.until_serves(web).await;
+        stage.crash();
+        let it = stage.containers().await.remove(0);
+        stage.leave_half_stopped(&it).await;
+        stage.podman_ends();
+        stage.podman_begins();
+        assert_eq!(stage.containers().await[0].state, "stopping");
+        stage.podman.remove(&it.id).await.expect("removed");
+        assert!(stage.containers().await.is_empty());
+    });
+}
+
+/// For Podman, which only hears of ends from their monitors, it runs for ever.
+#[test]
+fn a_container_whose_monitor_was_killed_before_it_is_made_anew() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        stage.until_serves(web).await;
+        let before = stage.containers().await.remove(0);
+        stage.kill_monitor(&before);
+        stage.kill(&before);
+        let after = stage.until_runs_other_than(&before).await;
+        assert_ne!(before.id, after.id, "nothing can be made of the other");
+        stage.until_serves(web).await;
+        assert_eq!(stage.containers().await.len(), 1);
+    });
+}
+
 #[test]
 fn a_container_that_does_not_stay_up_is_not_started_without_end() {
     tell(async |stage| {
@@ -73,14 +106,14 @@ fn a_container_that_somebody_put_in_its_place_goes() {
         let address = stage.subnet().address(77);
         let spot = Spot { network: bridge::NETWORK, address, gateway: stage.subnet().gateway() };
         let body = create_body(&other, Default::default(), spot, few());
+        stage.crash();
         stage.podman.remove(&before.id).await.expect("removed");
-        let made = stage.podman.create(&body).await;
+        let made = stage.podman.create(&body).await.expect("made");
+        stage.start();
         stage
             .until_all_is(async |stage| {
                 let containers = stage.containers().await;
-                let is_real = |it: &crate::services::podman::Listed| {
-                    Some(&it.id) != made.as_ref().ok() && it.state == "running"
-                };
+                let is_real = |it: &Listed| it.id != made && it.state == "running";
                 containers.len() == 1 && is_real(&containers[0])
             })
             .await;
@@ -182,7 +215,7 @@ fn others_are_told_of_volumes_for_as_long_as_they_are_there() {
         let mut db = service("db", spec(RUNS));
         db.replicas = vec![Replica::Number(2)];
         let container = db.container.as_mut().expect("it has one");
-        container.volumes.insert(data.clone(), "/data".into());
+        Arc::make_mut(container).volumes.insert(data.clone(), "/data".into());
         let volume =
             Volume { service: db.name.clone(), replica: Replica::Number(2), name: data.clone() };
         let id = stage.wants([db])[0];

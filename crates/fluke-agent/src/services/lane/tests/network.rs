@@ -1,5 +1,7 @@
 //! The network that containers are in, and the names that they find.
 
+use std::path::Path;
+
 use super::*;
 
 #[test]
@@ -18,6 +20,39 @@ fn a_bridge_or_a_network_that_somebody_removed_is_put_back() {
         stage.look_again();
         stage.until_all_is(async |stage| stage.answers_ping(address)).await;
         assert!(stage.podman.network(bridge::NETWORK).await.expect("asked").is_some());
+    });
+}
+
+#[test]
+fn a_network_that_has_another_gateway_or_none_is_made_anew() {
+    tell(async |stage| {
+        stage.cli(&["network", "create", "--internal", "--disable-dns", bridge::NETWORK]);
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        stage.until_serves(web).await;
+        stage.crash();
+        stage.cli(&["network", "rm", "--force", bridge::NETWORK]);
+        stage.cli(&["network", "create", "--subnet", "fd00:7::/64", bridge::NETWORK]);
+        stage.start();
+        stage.until_serves(web).await;
+        stage.until(|stage| stage.endings("network.fluke").len() == 2).await;
+        assert_eq!(stage.endings("network.fluke"), [Outcome::Success; 2]);
+    });
+}
+
+#[test]
+fn a_container_that_lives_in_a_root_of_its_own_making_holds_up_nobody() {
+    tell(async |stage| {
+        let line = "cd /tmp; mkdir -p bin sys/class/net/eth0; busybox cp /bin/busybox bin; \
+                    busybox mkfifo sys/class/net/eth0/iflink; exec busybox chroot . busybox sh -c \
+                    'trap \"exit 0\" TERM; while true; do busybox sleep 1; done'";
+        let odd = service("odd", spec(line));
+        let id = stage.wants([odd.clone()])[0];
+        stage.until_serves(id).await;
+        let pid = stage.containers().await.remove(0).pid.to_string();
+        let fifo = Path::new("/proc").join(pid).join("root/sys/class/net/eth0/iflink");
+        stage.until(|_| std::fs::symlink_metadata(&fifo).is_ok_and(|it| !it.is_file())).await;
+        let web = stage.wants([odd, service("web", spec(RUNS))])[1];
+        stage.until_serves(web).await;
     });
 }
 

@@ -177,10 +177,10 @@ impl Stage {
     /// What Podman's own command line says.
     pub fn cli(&self, arguments: &[&str]) -> String {
         let output = self.command().args(arguments).output().expect("podman runs");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(output.status.success(), "podman {arguments:?}: {said}");
-        said
+        // Podman 5 warns of what has nothing to do with it.
+        let warned = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "podman {arguments:?}: {warned}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Whether Podman's command line says yes.
@@ -325,8 +325,25 @@ impl Stage {
 
     /// Kills the first process of a container, as nobody should.
     pub fn kill(&self, container: &Listed) {
-        let process = nix::unistd::Pid::from_raw(container.pid);
-        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).expect("it runs");
+        kill(container.pid);
+    }
+
+    /// Kills who would tell Podman that a container has ended.
+    pub fn kill_monitor(&self, container: &Listed) {
+        let said = self.cli(&["inspect", "--format", "{{.State.ConmonPid}}", &container.id]);
+        kill(said.trim().parse().expect("a process"));
+    }
+
+    /// Somebody begins to stop a container, and is gone once Podman has written that down.
+    pub async fn leave_half_stopped(&self, container: &Listed) {
+        let mut stop = self.command();
+        let stop = stop.args(["stop", "--time", "600", &container.id]).spawn();
+        let mut stop = stop.expect("podman runs");
+        while !self.containers().await.iter().any(|it| it.state == "stopping") {
+            assert!(matches!(stop.try_wait(), Ok(None)), "it has 600 s");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.kill().and_then(|()| stop.wait()).expect("it ran");
     }
 
     /// What Podman's storage knows of a container was not written before the power went.
@@ -367,6 +384,11 @@ impl Drop for Stage {
     }
 }
 
+fn kill(process: i32) {
+    let process = nix::unistd::Pid::from_raw(process);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).expect("it runs");
+}
+
 pub fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
     assert!(output.status.success(), "ip {arguments}: {output:?}");
@@ -387,7 +409,7 @@ pub fn service(name: &str, spec: ContainerSpec) -> SnapshotService {
     SnapshotService {
         name: fixture::service(name),
         policy: Policy::Remediate,
-        container: Some(spec),
+        container: Some(Arc::new(spec)),
         replicas: vec![Replica::Own],
         listens: Vec::new(),
     }

@@ -1,6 +1,11 @@
 //! What the lane waits for, and that it waits at all.
 
+use fluke_model::id::CommitId;
+use fluke_model::message::ToServer;
+
 use super::*;
+use crate::services::FromLane;
+use crate::state::Held;
 
 #[test]
 fn podman_that_is_away_is_a_problem_and_no_crash() {
@@ -30,6 +35,33 @@ async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
     assert_eq!(lane.wait().await, Wake::Due);
     lane.look_at = None;
     assert_eq!(lane.wait().await, Wake::Told, "whatever it was, it is heard then");
+}
+
+#[tokio::test]
+async fn what_names_become_while_a_change_takes_long_is_told_before_it_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (out, mut said) = tokio::sync::mpsc::channel(16);
+    let mut lane = asleep(dir.path(), &Allow::default());
+    (lane.scribe, lane.session, lane.config.dns_port) = (Scribe(out), Some(SessionId(1)), 0);
+    lane.has_containers = true;
+    let shop = ServiceName::new("shop").expect("a name");
+    let names: Names = NameKey::rows(&shop, []).collect();
+    lane.inbox.edit(DirectoryEdit::Names(names.whole()));
+    let is_told = async {
+        loop {
+            if let Some(FromLane::Say(message)) = said.recv().await
+                && let ToServer::Network(report) = *message
+                && report.names.hash == names.hash()
+            {
+                return;
+            }
+        }
+    };
+    let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot: Arc::default() });
+    let cause = Cause { instruction: None, trigger: Trigger::Watch };
+    let work = tokio::time::timeout(Duration::from_secs(60), is_told);
+    let done = lane.meanwhile(&Account { cause, held }, work).await;
+    done.expect("it is told while the change is under way");
 }
 
 #[tokio::test]

@@ -19,10 +19,10 @@
 //! agree on what fits into both ends when they connect, each host having its say as they do.
 //!
 //! Who lets nothing pass cannot be overruled from a table of our own. Docker and ufw close the chain
-//! `FORWARD` of iptables; where it is closed, it gets a rule for each way, in the form in which
-//! iptables itself would have it. Netavark's own rules there let pass what containers send only until
-//! Podman 5: since then, they are in a table of its own, too. The same goes for `INPUT`, and for what
-//! containers ask their host's DNS.
+//! `FORWARD` of iptables by its policy, others by a last rule that refuses all that gets there; where
+//! it is closed, it gets a rule for each way, in the form in which iptables itself would have it.
+//! Netavark's own rules there let pass what containers send only until Podman 5: since then, they are
+//! in a table of its own, too. The same goes for `INPUT`, and for what containers ask their host's DNS.
 
 use fluke_model::directory::Subnet;
 
@@ -203,10 +203,11 @@ pub fn get_their_chain(chain: Chain) -> Message {
     Message::new(GET_CHAIN, 0, &IPV4).with(chain)
 }
 
-/// Whether a chain keeps out what no rule lets in.
-pub fn is_closed(body: &[u8]) -> bool {
+/// Whether a chain with these rules keeps out what no rule lets in.
+pub fn is_closed(body: &[u8], rules: &[Rule]) -> bool {
     let policy = attributes(body, PART).find(|(kind, _)| *kind == CHAIN_POLICY);
-    policy.is_some_and(|(_, value)| value == DROP.to_be_bytes())
+    let is_policy = policy.is_some_and(|(_, value)| value == DROP.to_be_bytes());
+    is_policy || rules.iter().any(|rule| rule.refuses_all)
 }
 
 /// Asks for the rules of iptables' chain.
@@ -221,12 +222,14 @@ pub fn get_rules() -> Message {
 }
 
 /// A rule that there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {
     table: String,
     handle: Vec<u8>,
     /// What somebody wrote beside it.
     pub comment: String,
+    /// Whether nothing gets past it.
+    refuses_all: bool,
 }
 
 impl Rule {
@@ -238,11 +241,12 @@ impl Rule {
 
 /// Reads a rule.
 pub fn read_rule(body: &[u8]) -> Rule {
-    let mut rule = Rule { table: String::new(), handle: Vec::new(), comment: String::new() };
+    let mut rule = Rule::default();
     for (kind, value) in attributes(body, PART) {
         match kind {
             RULE_TABLE => rule.table = text(value),
             RULE_HANDLE => rule.handle = value.to_vec(),
+            RULE_EXPRESSIONS => rule.refuses_all = refuses_all(value),
             RULE_USERDATA if value.first() == Some(&COMMENT) => {
                 rule.comment = text(value.get(2..).unwrap_or_default());
             }
@@ -250,6 +254,32 @@ pub fn read_rule(body: &[u8]) -> Rule {
         }
     }
     rule
+}
+
+/// Whether a rule asks for nothing and lets nothing pass.
+fn refuses_all(expressions: &[u8]) -> bool {
+    let all = attributes(expressions, 0);
+    let all = all.map(|(_, value)| (text(inner(value, NAME)), inner(value, DATA)));
+    let mut all = all.filter(|(name, data)| match name.as_str() {
+        "counter" => false,
+        // What somebody wrote beside it is a condition to iptables.
+        "match" => text(inner(data, NAME)) != "comment",
+        _ => true,
+    });
+    match (all.next(), all.next()) {
+        (Some((name, data)), None) => match name.as_str() {
+            "immediate" => inner(inner(inner(data, DATA), 2), 1) == DROP.to_be_bytes(),
+            "target" => text(inner(data, NAME)) == "REJECT",
+            name => name == "reject",
+        },
+        _ => false,
+    }
+}
+
+/// One of the attributes in another one; nothing where there is none.
+fn inner(value: &[u8], wanted: u16) -> &[u8] {
+    let found = attributes(value, 0).find(|(kind, _)| *kind == wanted);
+    found.map_or(&[], |(_, value)| value)
 }
 
 fn delete(chain: Chain, rule: &Rule) -> Message {

@@ -35,6 +35,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTAX_MTU: u16 = 2;
@@ -45,6 +46,8 @@ const RTA_TABLE: u16 = 15;
 const MAIN: u8 = 254;
 const BOOT: u8 = 3;
 const SCOPE_LINK: u8 = 253;
+/// To be removed, any scope.
+const SCOPE_NOWHERE: u8 = 255;
 const UNICAST: u8 = 1;
 
 /// An interface as the kernel has it.
@@ -160,12 +163,16 @@ pub fn read_way(body: &[u8]) -> (Option<u32>, Option<u32>) {
 /// Leads to a network by an interface, as `source`; not where somebody else's route leads there.
 pub fn add_route(index: u32, net: Net, source: Ipv4Addr) -> Message {
     let attributes = route_attributes(index, net).put(RTA_PREFSRC, &source.octets());
-    Message::new(NEW_ROUTE, CREATE | EXCLUSIVE, &route_part(net)).with(attributes)
+    let part = [INET, net.bits, 0, 0, MAIN, BOOT, SCOPE_LINK, UNICAST, 0, 0, 0, 0];
+    Message::new(NEW_ROUTE, CREATE | EXCLUSIVE, &part).with(attributes)
 }
 
-/// Leads there no more.
-pub fn remove_route(index: u32, net: Net) -> Message {
-    Message::new(DEL_ROUTE, 0, &route_part(net)).with(route_attributes(index, net))
+/// Leads there no more by the route of this metric, whoever made it, and as what. To the kernel,
+/// none is any: it takes the least.
+pub fn remove_route(index: u32, net: Net, metric: u32) -> Message {
+    let part = [INET, net.bits, 0, 0, MAIN, 0, SCOPE_NOWHERE, 0, 0, 0, 0, 0];
+    let attributes = route_attributes(index, net).put(RTA_PRIORITY, &metric.to_ne_bytes());
+    Message::new(DEL_ROUTE, 0, &part).with(attributes)
 }
 
 /// Reads an interface.
@@ -219,6 +226,8 @@ pub struct Route {
     pub index: Option<u32>,
     /// Where to.
     pub to: Net,
+    /// Of several to the same network, the one with the least is taken.
+    pub metric: u32,
     /// As whom the host goes there itself.
     pub source: Option<Ipv4Addr>,
 }
@@ -227,18 +236,19 @@ pub struct Route {
 pub fn read_route(body: &[u8]) -> Option<Route> {
     let [family, bits, _, _, table, ..] = *body.first_chunk::<ROUTE_PART>()?;
     let (mut to, mut index, mut source) = (Ipv4Addr::UNSPECIFIED, None, None);
-    let mut table = u32::from(table);
+    let (mut table, mut metric) = (u32::from(table), 0);
     for (kind, value) in attributes(body, ROUTE_PART) {
         match kind {
             RTA_DST => to = Ipv4Addr::from(*value.first_chunk()?),
             RTA_OIF => index = Some(number(value)?.cast_unsigned()),
+            RTA_PRIORITY => metric = number(value)?.cast_unsigned(),
             RTA_PREFSRC => source = Some(Ipv4Addr::from(*value.first_chunk()?)),
             RTA_TABLE => table = number(value)?.cast_unsigned(),
             _ => {}
         }
     }
     (family == INET && table == u32::from(MAIN)).then_some(())?;
-    Some(Route { index, to: Net { address: to, bits }, source })
+    Some(Route { index, to: Net { address: to, bits }, metric, source })
 }
 
 fn ip(family: u8, value: &[u8]) -> Option<IpAddr> {
@@ -265,10 +275,6 @@ fn address(kind: u16, flags: u16, index: u32, net: Net) -> Message {
     let octets = net.address.octets();
     let attributes = Attributes::new().put(IFA_LOCAL, &octets).put(IFA_ADDRESS, &octets);
     Message::new(kind, flags, &part).with(attributes)
-}
-
-fn route_part(net: Net) -> [u8; ROUTE_PART] {
-    [INET, net.bits, 0, 0, MAIN, BOOT, SCOPE_LINK, UNICAST, 0, 0, 0, 0]
 }
 
 fn route_attributes(index: u32, net: Net) -> Attributes {

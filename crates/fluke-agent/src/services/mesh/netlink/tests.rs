@@ -99,14 +99,15 @@ fn what_the_kernel_says_of_a_peer_is_read_over_several_messages() {
     let mut read = Device::default();
     for peer in [first, rest] {
         let body = device(Attributes::new().nest(0, peer));
-        wireguard::read_device(&body, Duration::from_secs(1090), &mut read);
+        wireguard::read_device(&body, &mut read);
     }
     let peer = SeenPeer {
         endpoint: "192.0.2.1:4711".parse().ok(),
         allowed: [one, other].into(),
         foreign: false,
         keepalive: 25,
-        silence: Some(Duration::from_secs(90)),
+        handshake: Some(Duration::from_secs(1000)),
+        silence: None,
     };
     let expected = Device {
         key: Some(PublicKey([9; 32])),
@@ -127,7 +128,7 @@ fn the_kernel_is_told_of_one_peer_at_a_time() {
     };
     // The form is that of what the kernel says; so it reads as such.
     let mut read = Device::default();
-    wireguard::read_device(&told(&add), Duration::ZERO, &mut read);
+    wireguard::read_device(&told(&add), &mut read);
     let peer = &read.peers[&PublicKey([7; 32])];
     assert_eq!((peer.endpoint, &peer.allowed, peer.keepalive), (Some(to), &nets, 25));
     assert_eq!(read.key, None);
@@ -185,7 +186,7 @@ proptest! {
         }
         let _ = (route::read_link(&bytes), route::read_address(&bytes), route::read_route(&bytes));
         let _ = (wireguard::read_family(&bytes), nftables::read_rule(&bytes));
-        wireguard::read_device(&bytes, Duration::ZERO, &mut Device::default());
+        wireguard::read_device(&bytes, &mut Device::default());
     }
 
     /// Garbage within sound attributes gets further in.
@@ -193,7 +194,7 @@ proptest! {
     fn nothing_within_is_too_odd_either(kind in 0_u16..20, bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let inner = Attributes::new().put(1, &[7; 32]).put(kind, &bytes).nest(kind, Attributes::new().put(kind, &bytes));
         let body = device(Attributes::new().nest(0, inner));
-        wireguard::read_device(&body, Duration::ZERO, &mut Device::default());
+        wireguard::read_device(&body, &mut Device::default());
         let message = super::message::Message::new(1, 0, &[2; 16]);
         let body = message.with(Attributes::new().put(kind, &bytes)).bytes();
         let _ = (route::read_link(&body[16..]), route::read_address(&body[16..]), route::read_route(&body[16..]));

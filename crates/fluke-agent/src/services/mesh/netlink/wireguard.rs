@@ -131,7 +131,7 @@ fn endpoint(to: &SocketAddr) -> Vec<u8> {
 }
 
 /// Adds to `device` what one message says of it; many peers take several.
-pub fn read_device(body: &[u8], since_epoch: Duration, device: &mut Device) {
+pub fn read_device(body: &[u8], device: &mut Device) {
     for (kind, value) in attributes(body, PART) {
         match kind {
             DEVICE_PUBLIC_KEY => device.key = value.first_chunk().copied().map(PublicKey),
@@ -140,7 +140,7 @@ pub fn read_device(body: &[u8], since_epoch: Duration, device: &mut Device) {
             }
             DEVICE_PEERS => {
                 for (_, value) in attributes(value, 0) {
-                    read_peer(value, since_epoch, device);
+                    read_peer(value, device);
                 }
             }
             _ => {}
@@ -148,7 +148,7 @@ pub fn read_device(body: &[u8], since_epoch: Duration, device: &mut Device) {
     }
 }
 
-fn read_peer(value: &[u8], since_epoch: Duration, device: &mut Device) {
+fn read_peer(value: &[u8], device: &mut Device) {
     let key = attributes(value, 0).find(|(kind, _)| *kind == PEER_KEY);
     let Some(key) = key.and_then(|(_, key)| key.first_chunk()) else { return };
     // One with many networks is continued in the next message, without all the rest.
@@ -159,7 +159,7 @@ fn read_peer(value: &[u8], since_epoch: Duration, device: &mut Device) {
             PEER_KEEPALIVE => {
                 peer.keepalive = value.first_chunk().map_or(0, |bytes| u16::from_ne_bytes(*bytes));
             }
-            PEER_HANDSHAKE => peer.silence = silence(value, since_epoch),
+            PEER_HANDSHAKE => peer.handshake = read_handshake(value),
             PEER_ALLOWED => {
                 for (_, value) in attributes(value, 0) {
                     match read_allowed(value) {
@@ -173,10 +173,9 @@ fn read_peer(value: &[u8], since_epoch: Duration, device: &mut Device) {
     }
 }
 
-/// How long ago the last handshake was.
-fn silence(value: &[u8], since_epoch: Duration) -> Option<Duration> {
+fn read_handshake(value: &[u8]) -> Option<Duration> {
     let seconds = u64::try_from(i64::from_ne_bytes(*value.first_chunk()?)).ok()?;
-    (seconds > 0).then(|| since_epoch.saturating_sub(Duration::from_secs(seconds)))
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 fn read_allowed(value: &[u8]) -> Option<Net> {

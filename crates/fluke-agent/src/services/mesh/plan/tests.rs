@@ -4,6 +4,7 @@ use fluke_model::directory::Peer;
 use proptest::prelude::*;
 
 use super::*;
+use crate::services::mesh::endpoints::{Own, nearest_first};
 
 const OWN: PublicKey = PublicKey([255; 32]);
 const NOW: Duration = Duration::from_secs(1000);
@@ -60,9 +61,10 @@ fn tell(seen: &mut Seen, change: &Change, wanted: &Wanted) {
         Change::AddRoute(net) => {
             assert!(link.up, "an interface that is down leads nowhere");
             assert!(link.addresses.iter().any(|own| own.address == wanted.address));
-            assert!(link.routes.insert(*net, Some(wanted.address)).is_none(), "it led to {net}");
+            let before = link.routes.insert((*net, OURS), Some(wanted.address));
+            assert!(before.is_none(), "it led to {net}");
         }
-        Change::RemoveRoute(net) => drop(link.routes.remove(net)),
+        Change::RemoveRoute(net, metric) => drop(link.routes.remove(&(*net, *metric))),
         Change::Peer(key, order) => tell_peer(&mut seen.device, key, order),
         Change::Create | Change::Replace | Change::Forwarding | Change::Rules => {}
         Change::Open(_) => {}
@@ -137,11 +139,12 @@ fn any_net() -> impl Strategy<Value = Net> {
 }
 
 fn any_link() -> impl Strategy<Value = SeenLink> {
-    let nets = || proptest::collection::btree_set(any_net(), 0..4);
-    (any::<bool>(), 1418_u32..1422, nets(), nets()).prop_map(|(up, mtu, addresses, to)| {
+    let nets = proptest::collection::btree_set(any_net(), 0..4);
+    let ways = proptest::collection::btree_set((any_net(), OURS..OURS + 2), 0..4);
+    (any::<bool>(), 1418_u32..1422, nets, ways).prop_map(|(up, mtu, addresses, to)| {
         let source = addresses.first().map(|net| net.address);
         // What is down leads nowhere.
-        let routes = to.into_iter().filter(|_| up).map(|net| (net, source)).collect();
+        let routes = to.into_iter().filter(|_| up).map(|way| (way, source)).collect();
         SeenLink { up, mtu, addresses, routes }
     })
 }
@@ -156,7 +159,8 @@ fn any_seen() -> impl Strategy<Value = Seen> {
             let taken = device.peers.values().any(|peer| peer.allowed.contains(&net));
             let allowed = (!taken).then_some(net).into_iter().collect();
             let keepalive = often * KEEPALIVE;
-            let peer = SeenPeer { endpoint, allowed, foreign, keepalive, silence: None };
+            let (handshake, silence) = (None, None);
+            let peer = SeenPeer { endpoint, allowed, foreign, keepalive, handshake, silence };
             device.peers.insert(key, peer);
         }
         if link.is_none() || stuck {
@@ -185,7 +189,7 @@ proptest! {
             let has = &now.device.peers[key];
             prop_assert_eq!(&has.allowed, &peer.allowed);
             prop_assert_eq!(has.endpoint.is_none(), peer.endpoints.is_empty() && has.endpoint.is_none());
-            prop_assert!(peer.allowed.iter().all(|net| link.routes.contains_key(net)));
+            prop_assert!(peer.allowed.iter().all(|net| link.routes.contains_key(&(*net, OURS))));
         }
         prop_assert_eq!(link.routes.len(), 2 * wanted.peers.len());
         let all = in_effect(&table, &wanted, &now) == table.hash();
@@ -213,7 +217,7 @@ proptest! {
             if let Change::Peer(key, _) = change {
                 prop_assert_ne!(before.peers.get(&key), after.peers.get(&key));
             } else {
-                prop_assert!(matches!(change, Change::AddRoute(_) | Change::RemoveRoute(_)));
+                prop_assert!(matches!(change, Change::AddRoute(_) | Change::RemoveRoute(..)));
             }
         }
     }
@@ -236,7 +240,9 @@ fn what_somebody_undoes_is_named_and_put_right() {
         (|seen| link(seen).mtu = 1500, "its MTU is not 1420"),
         (|seen| link(seen).addresses.clear(), "it has not the address 10.100.0.100/32"),
         (
-            |seen| assert!(link(seen).routes.remove(&Net::of_containers(subnet(2))).is_some()),
+            |seen| {
+                assert!(link(seen).routes.remove(&(Net::of_containers(subnet(2)), OURS)).is_some())
+            },
             "it does not lead to 10.200.2.0/24",
         ),
         (|seen| drop(seen.device.peers.remove(&key(1))), "peer h1 is missing"),
@@ -283,6 +289,59 @@ fn where_a_peer_was_heard_stays_until_the_table_has_news() {
     // News that name where it is already are none.
     let more = [row(1, &["192.0.2.1:51820", "192.0.2.9:51820"])];
     assert_eq!(settle(&mut seen, &wanted(&more), &mut attempts), vec![]);
+}
+
+#[test]
+fn a_tunnel_that_is_alive_where_nobody_said_stays_there_whatever_is_said_anew() {
+    let first = [row(1, &["192.0.2.1:51820", "192.0.2.2:51820"])];
+    let to = |text: &str| text.parse::<SocketAddr>().expect("an endpoint");
+    // Where it is, how long ago it was heard, what is said now, where it is tried then.
+    let table: [(&str, u64, &[&str], Option<&str>); 5] = [
+        ("198.51.100.7:4711", 60, &["192.0.2.9:51820"], None),
+        ("198.51.100.7:4711", 600, &["192.0.2.9:51820"], Some("192.0.2.9:51820")),
+        ("192.0.2.1:51820", 60, &["192.0.2.9:51820"], Some("192.0.2.9:51820")),
+        ("192.0.2.1:51820", 60, &["192.0.2.2:51820", "192.0.2.1:51820"], None),
+        ("198.51.100.7:4711", 60, &[], None),
+    ];
+    for (at, ago, said, expected) in table {
+        let (mut seen, mut attempts) = settled(&first);
+        let has = seen.device.peers.get_mut(&key(1)).expect("there");
+        (has.endpoint, has.silence) = (Some(to(at)), Some(Duration::from_secs(ago)));
+        let wanted = wanted(&[row(1, said)]);
+        let changes = settle(&mut seen, &wanted, &mut attempts);
+        let tried = changes.iter().find_map(|change| match change {
+            Change::Peer(_, PeerOrder::Endpoint(to)) => Some(*to),
+            _ => None,
+        });
+        assert_eq!(tried, expected.map(to), "{at} {ago} {said:?}");
+        assert_eq!(plan(&wanted, &seen, &attempts), [], "once is enough");
+    }
+}
+
+#[test]
+fn an_address_that_this_host_gets_moves_no_tunnel_but_one_that_would_lead_back_to_it() {
+    let said = ["172.31.5.5:51820", "172.18.0.1:51820", "192.0.2.1:51820"];
+    let rows = [row(1, &said)];
+    let own = Own { ip: [172, 18, 0, 1].into(), bits: 16, is_virtual: true };
+    let mut beside = wanted(&rows);
+    let peer = beside.peers.get_mut(&key(1)).expect("wanted");
+    peer.endpoints = nearest_first(&peer.endpoints, &[own]);
+    let table = [
+        ("203.0.113.9:4711", None),
+        ("192.0.2.1:51820", None),
+        ("172.18.0.1:51820", Some("172.31.5.5:51820")),
+    ];
+    for (at, expected) in table {
+        let (mut seen, mut attempts) = settled(&rows);
+        seen.device.peers.get_mut(&key(1)).expect("there").endpoint = at.parse().ok();
+        let expected = expected.map(|to| {
+            let to = to.parse().expect("an endpoint");
+            Change::Peer(key(1), PeerOrder::Endpoint(to))
+        });
+        let changes = settle(&mut seen, &beside, &mut attempts);
+        assert_eq!(changes, Vec::from_iter(expected), "{at}");
+        assert_eq!(plan(&beside, &seen, &attempts), [], "once is enough");
+    }
 }
 
 #[test]

@@ -219,6 +219,43 @@ fn a_host_that_lets_nothing_in_is_asked_for_names_by_its_own_containers() {
     assert!(!rules.contains("-i fluke-br0"), "{rules}");
 }
 
+/// As images of Oracle's cloud come, and hosts with iptables-services.
+#[test]
+fn a_chain_that_ends_with_a_refusal_is_closed_and_one_that_refuses_some_is_not() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let (one, two) = (world.host(1), world.host(2));
+    let (here, there) = (Container::on(&one, &netavark), Container::on(&two, &netavark));
+    let table = table(&[&one, &two]);
+    one.joins(&table);
+    two.joins(&table);
+    one.reaches(&two);
+    for some in ["-p tcp --dport 23 -j REJECT", "-s 198.51.100.0/24 -j DROP", "-j ACCEPT"] {
+        two.sh(&format!("iptables -A FORWARD {some} && iptables -A INPUT {some}"));
+        assert_eq!(two.drift(&table), None, "{some}");
+    }
+    let refusals = [
+        "-j REJECT --reject-with icmp-host-prohibited",
+        "-j DROP",
+        "-m comment --comment 'all the rest' -j REJECT",
+    ];
+    for all in refusals {
+        two.sh(&format!(
+            "iptables -F FORWARD && iptables -A FORWARD {all} && \
+             iptables -F INPUT && iptables -A INPUT -p udp --dport 51820 -j ACCEPT && \
+             iptables -A INPUT {all}"
+        ));
+        let drift = two.drift(&table);
+        let words = "iptables keeps the mesh from containers; iptables keeps containers from DNS";
+        assert_eq!(drift.as_deref(), Some(words), "{all}");
+        two.joins(&table);
+        assert_eq!(here.is_seen_as(&there), here.address, "{all}");
+        assert_eq!(there.is_seen_as(&here), there.address, "{all}");
+    }
+    two.leaves();
+    let rules = two.sh("iptables-save -t filter");
+    assert!(!rules.contains(&two.interface) && !rules.contains("fluke-br0"), "{rules}");
+}
+
 #[test]
 fn the_mesh_is_no_way_into_the_networks_behind_a_host() {
     let Some(world) = World::new() else { return };

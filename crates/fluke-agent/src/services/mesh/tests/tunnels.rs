@@ -76,6 +76,20 @@ fn what_somebody_does_to_the_interface_is_seen_and_put_right() {
         ("ip address delete 10.100.0.1/32 dev MESH", "it has not the address 10.100.0.1/32"),
         ("ip address add 172.16.0.1/24 dev MESH", "it leads to 172.16.0.0/24, as nobody should"),
         ("ip route delete 10.200.2.0/24", "it does not lead to 10.200.2.0/24"),
+        // As networkd would have it, or somebody else.
+        (
+            "ip route add 172.16.1.0/24 dev MESH proto 16 metric 50",
+            "it leads to 172.16.1.0/24, as nobody should",
+        ),
+        (
+            "ip route replace 10.200.2.0/24 dev MESH proto static scope global",
+            "it leads to 10.200.2.0/24, as nobody should",
+        ),
+        // Beside ours, and of no use while that is there.
+        (
+            "ip route add 10.200.2.0/24 dev MESH metric 50",
+            "it leads to 10.200.2.0/24, as nobody should",
+        ),
         ("ip link set MESH mtu 1300", "its MTU is not 1420"),
         ("wg set MESH peer $(wg show MESH peers) remove", "peer h2 is missing"),
         ("wg set MESH peer $(wg genkey | wg pubkey) allowed-ips 10.9.9.9/32", "peer with key"),

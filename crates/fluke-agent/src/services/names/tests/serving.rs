@@ -44,7 +44,7 @@ async fn the_last_names_are_served_right_after_a_restart() {
     let mut host = Host::alone().await;
     let table = names(&[("web", 2)]);
     host.server.apply(&table).await.expect("served");
-    host.server.stop().await;
+    host.keeps(&table).await;
     host.server = started(setup(&host.dir, 0)).await;
     assert_eq!(addresses(&client::udp(host.address().await, "web.internal").await).len(), 2);
     host.server.check(&table).await.expect("nothing is wrong");
@@ -67,13 +67,85 @@ async fn names_that_cannot_be_kept_are_served_and_reported() {
     let records = dir.path().join("away/names.json");
     let mut server = started(Setup { records, ..setup(&dir, 0) }).await;
     let table = names(&[("web", 1)]);
-    let outcome = server.apply(&table).await;
-    assert!(matches!(outcome, Err(NamesError::NotKept { .. })), "{outcome:?}");
+    server.apply(&table).await.expect("served");
+    server.changed().await;
+    let wrong = server.check(&table).await;
+    assert!(
+        matches!(wrong, Err(NamesError::NotKept { .. })),
+        "a restart would lose them: {wrong:?}"
+    );
     assert_eq!(server.serving().await.expect("it listens"), Some(table.hash()));
-    assert!(server.check(&table).await.is_err(), "a restart would lose them");
     std::fs::create_dir(dir.path().join("away")).expect("room");
-    server.apply(&table).await.expect("kept");
+    // Whoever looks has it tried again.
+    let _ = server.check(&table).await;
+    server.changed().await;
     server.check(&table).await.expect("nothing is wrong");
+}
+
+#[tokio::test]
+async fn names_that_nobody_hears_are_kept_once_they_can_be() {
+    let (taken, _) = world::both().await;
+    let port = taken.local_addr().expect("bound").port();
+    let dir = tempfile::tempdir().expect("a directory");
+    let records = dir.path().join("away/names.json");
+    let setup = Setup { records: records.clone(), ..setup(&dir, port) };
+    let (mut server, table) = (NamesServer::start(setup), names(&[("web", 1)]));
+    server.apply(&table).await.expect_err("it does not listen");
+    server.changed().await;
+    std::fs::create_dir(dir.path().join("away")).expect("room");
+    let wrong = server.check(&table).await;
+    assert!(matches!(wrong, Err(NamesError::NotListening { .. })), "{wrong:?}");
+    let kept = tokio::time::timeout(client::DEADLINE, server.changed()).await;
+    kept.expect("whoever looks has it tried again");
+    assert_eq!(records::look(&records).expect("sound"), Some(table));
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_keeps_no_names_waiting_and_gets_the_last_of_them() {
+    let mut host = Host::alone().await;
+    // Whoever opens it to write waits for somebody who reads.
+    let hangs = host.dir.path().join("names.json.new");
+    let made = std::process::Command::new("mkfifo").arg(&hangs).status();
+    assert!(made.expect("mkfifo runs").success());
+    let tables = [1, 2, 3].map(|count| names(&[("web", count)]));
+    let mut served = Vec::new();
+    for table in &tables {
+        let applied = tokio::time::timeout(client::DEADLINE, host.server.apply(table)).await;
+        served.push(applied.is_ok_and(|applied| applied.is_ok()));
+        host.server.check(table).await.expect("nothing is wrong yet");
+    }
+    let reads = std::fs::OpenOptions::new().read(true).write(true).open(&hangs);
+    assert_eq!(served, [true; 3], "at once");
+    let at = host.address().await;
+    assert_eq!(addresses(&client::udp(at, "web.internal").await).len(), 3);
+    host.keeps(&tables[2]).await;
+    drop(reads);
+}
+
+#[test]
+fn names_are_written_once_and_again_where_somebody_changed_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (table, path) = (names(&[("web", 1)]), dir.path().join("names.json"));
+    let kept = records::save(&path, &table, None).expect("room");
+    assert_eq!(records::save(&path, &table, Some(kept)).expect("room"), kept);
+    std::fs::write(&path, "{}").expect("room");
+    let again = records::save(&path, &table, Some(kept)).expect("room");
+    assert_ne!(again, kept);
+    assert_eq!(records::look(&path).expect("sound"), Some(table));
+    let other = names(&[("web", 2)]);
+    assert_ne!(records::save(&path, &other, Some(again)).expect("room"), again);
+    assert_eq!(records::look(&path).expect("sound"), Some(other));
+}
+
+#[tokio::test]
+async fn names_that_somebody_took_from_the_disk_are_put_back() {
+    let mut host = Host::alone().await;
+    let table = names(&[("web", 1)]);
+    host.server.apply(&table).await.expect("served");
+    host.keeps(&table).await;
+    std::fs::remove_file(host.dir.path().join("names.json")).expect("it was there");
+    host.server.check(&table).await.expect("it is served all the same");
+    host.keeps(&table).await;
 }
 
 #[tokio::test]

@@ -68,6 +68,16 @@ fn explanation(answer: &Message<Vec<u8>>) -> String {
 }
 
 #[test]
+fn an_address_is_forgotten_well_before_the_container_that_had_it_ends() {
+    let packet = ask("web.internal", Rtype::A, None);
+    let answer = answered(&packet, Transport::Udp, Some(&names(&[("web", 1)])));
+    let mut records = answer.answer().expect("readable").limit_to::<A>();
+    let ttl = records.next().expect("an address").expect("readable").ttl();
+    let ttl = std::time::Duration::from_secs(ttl.as_secs().into());
+    assert!(ttl * 2 < crate::services::DRAIN, "{ttl:?}");
+}
+
+#[test]
 fn each_name_and_kind_has_its_answer() {
     use Rtype as R;
     let names = names(&[("web", 2), ("db", 1), ("down", 0)]);

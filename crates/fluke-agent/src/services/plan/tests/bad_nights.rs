@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::services::lane::rounds::Rounds;
+use crate::services::lane::since::Since;
 use crate::services::setback::Setbacks;
 
 /// Something that happens to a host.
@@ -15,6 +16,8 @@ enum Night {
     Commit([Option<u8>; 3]),
     /// A container dies.
     Dies(usize),
+    /// Somebody begins to stop or to remove one, and does not get to the end of it.
+    Abandoned(usize),
     /// Somebody removes one.
     Vanishes(usize),
     /// Somebody changes one.
@@ -29,6 +32,12 @@ enum Night {
     Unstartable(u8),
     /// ... or does both after all.
     Accepted(u8),
+    /// An image cannot be had.
+    NoImage(u8),
+    /// ... or can, after all.
+    Image(u8),
+    /// Podman does not answer when it is next told to start something.
+    Unheard,
     /// The agent works, and is killed after so many changes, in the middle of the next.
     Works(usize),
     /// The server finds that nothing leads to what retires.
@@ -45,6 +54,7 @@ fn night() -> impl Strategy<Value = Night> {
     prop_oneof![
         prop::array::uniform3(prop::option::of(0u8..4)).prop_map(Night::Commit),
         any::<usize>().prop_map(Night::Dies),
+        any::<usize>().prop_map(Night::Abandoned),
         any::<usize>().prop_map(Night::Vanishes),
         any::<usize>().prop_map(Night::Tampered),
         (0u8..4).prop_map(Night::Ill),
@@ -52,6 +62,9 @@ fn night() -> impl Strategy<Value = Night> {
         (0u8..4).prop_map(Night::Refused),
         (0u8..4).prop_map(Night::Unstartable),
         (0u8..4).prop_map(Night::Accepted),
+        (0u8..4).prop_map(Night::NoImage),
+        (0u8..4).prop_map(Night::Image),
+        Just(Night::Unheard),
         (0usize..6).prop_map(Night::Works),
         Just(Night::Released),
         (0u64..60).prop_map(Night::Passes),
@@ -67,9 +80,15 @@ const PORT: u16 = 3000;
 struct World {
     host: Host,
     setbacks: Setbacks<DeploymentId>,
+    since: Since,
+    /// What is changed by somebody who never ends.
+    abandoned: BTreeSet<String>,
+    /// Those among it that ran, and do so until they are removed, whatever is said of them.
+    alive: BTreeSet<String>,
     ill: BTreeSet<String>,
     refused: BTreeSet<String>,
     unstartable: BTreeSet<String>,
+    is_unheard: bool,
     made: usize,
     /// What the server has said to be released, as long as it thinks so.
     told: BTreeSet<DeploymentId>,
@@ -87,10 +106,6 @@ fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     each.collect()
 }
 
-fn with_both(image: &str) -> ContainerSpec {
-    ContainerSpec { volumes: with_volume(image).volumes, ..with_health(image) }
-}
-
 impl World {
     fn new() -> Self {
         let mut host = Host::new().having(somebody_elses("theirs"));
@@ -100,9 +115,13 @@ impl World {
         Self {
             host,
             setbacks: Setbacks::default(),
+            since: Since::default(),
+            abandoned: BTreeSet::new(),
+            alive: BTreeSet::new(),
             ill: BTreeSet::new(),
             refused: BTreeSet::new(),
             unstartable: BTreeSet::new(),
+            is_unheard: false,
             made: 0,
             told: BTreeSet::new(),
             served: BTreeMap::new(),
@@ -116,14 +135,30 @@ impl World {
                 // A new snapshot is tried at once, but for what only a change of it does.
                 self.setbacks.forgive();
             }
-            Night::Dies(which) => self.change_one(which, |it| it.state = State::Exited),
+            Night::Dies(which) => {
+                if let Some(it) = self.one(which) {
+                    it.state = State::Exited;
+                    let id = it.id.clone();
+                    self.alive.remove(&id);
+                }
+            }
+            Night::Abandoned(which) => {
+                if let Some(it) = self.one(which) {
+                    let ran = std::mem::replace(&mut it.state, State::Changing) == State::Running;
+                    let id = it.id.clone();
+                    self.alive.extend(ran.then(|| id.clone()));
+                    self.abandoned.insert(id);
+                }
+            }
             Night::Vanishes(which) => {
                 let ours: Vec<_> = self.ours().collect();
                 if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
                     self.host.containers.remove(at);
                 }
             }
-            Night::Tampered(which) => self.change_one(which, |it| it.tampered = Some("so".into())),
+            Night::Tampered(which) => {
+                self.one(which).into_iter().for_each(|it| it.tampered = Some("so".into()));
+            }
             Night::Ill(version) => drop(self.ill.insert(format!("image:{version}"))),
             Night::Well(version) => drop(self.ill.remove(&format!("image:{version}"))),
             Night::Refused(version) => drop(self.refused.insert(format!("image:{version}"))),
@@ -134,6 +169,15 @@ impl World {
                 self.refused.remove(&format!("image:{version}"));
                 self.unstartable.remove(&format!("image:{version}"));
             }
+            Night::NoImage(version) => {
+                let failed =
+                    Image::Failed("none".into(), self.host.now + Duration::from_secs(3600));
+                self.host.images.insert(format!("image:{version}"), failed);
+            }
+            Night::Image(version) => {
+                self.host.images.insert(format!("image:{version}"), Image::Present);
+            }
+            Night::Unheard => self.is_unheard = true,
             Night::Works(changes) => self.works(changes),
             Night::Released => self.released(),
             Night::Passes(seconds) => self.host.now += Duration::from_secs(seconds),
@@ -149,11 +193,10 @@ impl World {
         containers.filter(|(_, it)| it.is_ours).map(|(at, _)| at)
     }
 
-    fn change_one(&mut self, which: usize, change: impl Fn(&mut Container)) {
+    fn one(&mut self, which: usize) -> Option<&mut Container> {
         let ours: Vec<_> = self.ours().collect();
-        if let Some(at) = which.checked_rem(ours.len()).map(|at| ours[at]) {
-            change(&mut self.host.containers[at]);
-        }
+        let at = which.checked_rem(ours.len()).map(|at| ours[at])?;
+        self.host.containers.get_mut(at)
     }
 
     /// Does so many changes, and half of another.
@@ -164,7 +207,20 @@ impl World {
         }
         if let Some(change) = self.next() {
             self.applies(change, false);
+            self.is_restarted();
         }
+    }
+
+    /// The agent was killed. The next one knows what was given up for good, and is told the rest anew.
+    fn is_restarted(&mut self) {
+        let (given_up, now) = (self.setbacks.given_up(), self.host.now);
+        (self.setbacks, self.since) = (Setbacks::default(), Since::default());
+        for (id, why) in given_up {
+            self.setbacks.gave_up_for_good(id, why, now);
+        }
+        self.host.released.clear();
+        self.told.clear();
+        self.host.containers.iter_mut().for_each(|it| it.told_to_end = None);
     }
 
     fn next(&mut self) -> Option<Change> {
@@ -174,6 +230,10 @@ impl World {
     /// What the agent finds, which the server is told.
     fn looks(&mut self) -> Plan {
         self.host.setbacks.clone_from(self.setbacks.marks());
+        self.since.see(&self.host.containers, |_| false, self.host.now);
+        let (since, now) = (&self.since, self.host.now);
+        let left = self.host.containers.iter_mut().filter(|it| since.is_abandoned(&it.id, now));
+        left.for_each(|it| it.state = State::Stuck);
         let plan = self.host.plan();
         let Host { wanted, released, .. } = &mut self.host;
         let is_wanted = |id: &DeploymentId| wanted.iter().any(|wanted| wanted.id == *id);
@@ -229,6 +289,10 @@ impl World {
                 let now = host.now;
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is started");
+                if std::mem::take(&mut self.is_unheard) {
+                    let unheard = |id| self.setbacks.was_unheard(id, "late".into(), now);
+                    return origin.deployment.into_iter().for_each(unheard);
+                }
                 if self.unstartable.contains(&it.image) {
                     let failed = |id| self.setbacks.failed(id, "cannot".into(), now);
                     return origin.deployment.into_iter().for_each(failed);
@@ -253,8 +317,8 @@ impl World {
                     false => self.setbacks.failed(*id, "cannot".into(), host.now),
                 }
                 let mut it = container(&format!("c{:04}", self.made), &deployment, state);
-                (it.started, it.health) = (Some(host.now), Health::Starting);
-                it.silent_at = Some(PORT);
+                it.started = is_started.then_some(host.now);
+                (it.health, it.silent_at) = (Health::Starting, Some(PORT));
                 host.containers.push(it);
             }
         }
@@ -263,7 +327,7 @@ impl World {
 
     fn no_volume_is_shared(&self) {
         let with_volumes = self.host.containers.iter().filter(|it| {
-            it.state == State::Running
+            (it.state == State::Running || self.alive.contains(&it.id))
                 && it.origin.service.as_ref().is_some_and(|service| service.as_str() == "c")
         });
         assert!(with_volumes.count() <= 1, "two containers run with one volume");
@@ -272,7 +336,8 @@ impl World {
     /// Whoever was told to end does so some time.
     fn ends_what_was_told_to(&mut self) {
         let changing = self.host.containers.iter_mut().filter(|it| it.state == State::Changing);
-        changing.for_each(|it| it.state = State::Exited);
+        let ends = changing.filter(|it| !self.abandoned.contains(&it.id));
+        ends.for_each(|it| it.state = State::Exited);
     }
 
     /// Nobody is known to be well who is not asked.
@@ -326,6 +391,8 @@ impl World {
         self.ill.clear();
         self.refused.clear();
         self.unstartable.clear();
+        self.host.images.values_mut().for_each(|it| *it = Image::Present);
+        self.is_unheard = false;
         self.setbacks.forget_all();
         // Twice nothing to do, with time to drain in between, is the end.
         let mut idle = 0;
@@ -467,6 +534,35 @@ proptest! {
         world.setbacks.forget_all();
         prop_assert_eq!(interruptions(&mut world, seconds), 1, "somebody asked");
         prop_assert!(serves(&world) && world.host.drift().is_empty());
+    }
+
+    #[test]
+    fn a_version_whose_start_nobody_answers_is_started_all_the_same(seconds in 60u64..700) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        world.happens(Night::Unheard);
+        prop_assert_eq!(interruptions(&mut world, seconds), 1);
+        prop_assert!(serves(&world) && world.host.drift().is_empty());
+    }
+
+    #[test]
+    fn what_nobody_got_to_stop_lets_go_of_its_volumes_before_another_one_serves_again(
+        seconds in 100u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Ill(1));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Abandoned(1));
+        world.happens(Night::NoImage(2));
+        world.happens(Night::Commit([None, None, Some(2)]));
+        prop_assert!(!world.alive.is_empty());
+        interruptions(&mut world, seconds);
+        prop_assert!(serves(&world) && world.ours().count() == 1);
     }
 
     #[test]

@@ -154,6 +154,22 @@ fn what_was_made_ahead_and_cannot_be_started_goes_and_its_predecessor_serves_aga
 }
 
 #[test]
+fn a_successor_is_not_given_up_because_nobody_answered_whether_it_was_started() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Exited))
+        .having(container("new", &new, State::Created));
+    let until = host.now + DRAIN;
+    let unheard = Setback { is_unheard: true, ..setback("Podman took more than 60 s", until) };
+    host.setbacks.insert(new.id, unheard);
+    let plan = host.plan();
+    assert_eq!((plan.changes, plan.look_at), (vec![], Some(until)));
+    assert_eq!(plan.reports[0].note.as_deref(), Some("Podman took more than 60 s"));
+    host.now = until;
+    assert_eq!(host.changes(), ["start new"]);
+}
+
+#[test]
 fn what_was_made_ahead_of_another_version_is_nothing_to_go_back_to() {
     let [first, second, third] =
         ["db:1", "db:2", "db:3"].map(|it| deployment("db", with_volume(it)));
@@ -167,6 +183,27 @@ fn what_was_made_ahead_of_another_version_is_nothing_to_go_back_to() {
     host.wanted = vec![first];
     host.containers.push(container("third", &third, State::Created));
     assert_eq!(host.changes(), ["remove third: succeeded"]);
+}
+
+#[test]
+fn what_was_made_and_never_started_serves_in_nobodys_place() {
+    for make in [with_health, with_both] {
+        let (old, new) = (deployment("web", make("web:1")), deployment("web", make("web:2")));
+        // The agent ended before it started the new one, and somebody thinks better of that.
+        let mut host = Host::wanting(old.clone())
+            .having(container("old", &old, State::Running))
+            .having(container("new", &new, State::Created));
+        host.containers[0].health = Health::Unhealthy;
+        assert_eq!(host.changes(), ["stop old: to be started again"]);
+        host.containers[0].state = State::Exited;
+        let until = host.now + DRAIN;
+        host.setbacks.insert(old.id, setback("it does not stay up", until));
+        assert_eq!(host.changes(), [""; 0]);
+        host.containers.remove(0);
+        assert_eq!(host.changes(), [""; 0], "whatever became of the old one");
+        host.containers[0].started = Some(host.now - DRAIN);
+        assert_eq!(host.changes(), ["start new"], "it ran before the host was started");
+    }
 }
 
 #[test]
@@ -234,4 +271,35 @@ fn a_successor_that_does_not_stay_up_makes_way_for_its_predecessor() {
         host.containers.pop();
         assert_eq!(host.changes(), ["start old"]);
     }
+}
+
+#[test]
+fn nothing_serves_again_beside_what_may_still_have_its_volumes() {
+    let [first, second, third] =
+        ["db:1", "db:2", "db:3"].map(|it| deployment("db", with_volume(it)));
+    // Whoever began to stop the second did not get to the end, and the third is not here.
+    let mut host = Host::wanting(third)
+        .having(container("first", &first, State::Exited))
+        .having(container("second", &second, State::Stuck));
+    host.images.clear();
+    for state in [State::Stuck, State::Created] {
+        (host.containers[1].state, host.containers[1].started) = (state, None);
+        assert_eq!(host.changes(), ["remove second: stuck"], "{state:?}");
+    }
+    host.containers.pop();
+    assert_eq!(host.changes(), ["start first"]);
+}
+
+#[test]
+fn in_a_network_that_has_to_stay_neither() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let theirs = Container { in_network: true, ..somebody_elses("theirs") };
+    let mut host = Host::wanting(new.clone())
+        .having(theirs)
+        .having(container("old", &old, State::Exited))
+        .having(container("new", &new, State::Stuck));
+    host.network = Network::Other("so".into());
+    assert_eq!(host.changes(), ["remove new: stuck"]);
+    host.containers.pop();
+    assert_eq!(host.changes(), ["start old"]);
 }

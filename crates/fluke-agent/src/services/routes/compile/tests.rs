@@ -1,7 +1,6 @@
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::Table;
-use fluke_model::id::{PortName, ServiceName};
 use proptest::prelude::*;
 
 use super::super::loaded::Loaded;
@@ -114,12 +113,14 @@ fn a_proxy_listens_for_what_is_routed_and_its_api_is_for_this_host_alone() {
     let api = generation.api(API_PORT);
     assert!(api.ip().is_loopback() && api.port() == API_PORT, "{api}");
     let lasting = json!({ "lifeCycle": { "graceTimeOut": "600s" } });
+    let mut patient = lasting.clone();
+    patient["respondingTimeouts"] = json!({ "readTimeout": "12h" });
     let folder = format!("/var/lib/fluke/proxy/dynamic/{}", generation.as_str());
     let wanted = json!({
         "global": { "checkNewVersion": false, "sendAnonymousUsage": false },
         "entryPoints": {
             "traefik": { "address": api.to_string() },
-            "web": { "address": ":80", "reusePort": true, "transport": lasting },
+            "web": { "address": ":80", "reusePort": true, "transport": patient },
             "tcp-5432": { "address": ":5432/tcp", "reusePort": true, "transport": lasting },
             "udp-11001": { "address": ":11001/udp", "reusePort": true },
         },
@@ -142,7 +143,9 @@ fn with_tls_requests_are_sent_there_and_certificates_are_asked_for() {
     let text: Value = serde_json::from_str(&plan.fixed.text).expect("JSON");
     let web = &text["entryPoints"]["web"];
     assert_eq!(web["http"]["redirections"]["entryPoint"]["to"], "websecure");
-    assert_eq!(text["entryPoints"]["websecure"]["address"], ":443");
+    let secure = &text["entryPoints"]["websecure"];
+    assert_eq!(secure["address"], ":443");
+    assert_eq!(secure["transport"], web["transport"], "uploads have the same time");
     let resolver = json!({
         "email": "ops@example.com",
         "storage": "/var/lib/fluke/proxy/acme.json",
@@ -201,8 +204,31 @@ fn what_cannot_be_is_left_out_and_said() {
             "j.main is left out: Traefik itself is asked how it is at port 781",
         ]
     );
+    let left_out: Vec<_> = plan.left_out.iter().map(name).collect();
+    assert_eq!(left_out, ["b.main", "c.main", "d.main", "e.main", "g.main", "j.main"]);
     let routers: Vec<_> = plan.dynamic.tcp.routers.keys().collect();
     assert_eq!(routers, ["f.main", "h.main"]);
+}
+
+#[test]
+fn there_can_be_no_process_where_somebody_else_has_a_port_for_requests() {
+    let compiled = |settings: &Settings, taken: &[Gate]| {
+        compile(&Routes::default(), settings, Vec::new(), &taken.iter().copied().collect())
+    };
+    let [plain, secure] = [settings(), with_acme()];
+    let listens = |settings| compiled(settings, &[]).listens;
+    assert_eq!(listens(&plain), [("web".to_owned(), Gate::Tcp(80))].into());
+    assert_eq!(listens(&secure).get("websecure"), Some(&Gate::Tcp(443)));
+    let in_the_way = |settings, taken: &[Gate]| compiled(settings, taken).in_the_way;
+    let table = [
+        (&plain, Gate::Tcp(80), Some(80)),
+        (&plain, Gate::Tcp(443), None),
+        (&plain, Gate::Udp(80), None),
+        (&secure, Gate::Tcp(443), Some(443)),
+    ];
+    for (settings, taken, wanted) in table {
+        assert_eq!(in_the_way(settings, &[taken]), wanted, "{taken:?}");
+    }
 }
 
 #[test]

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use fluke_model::directory::{Routes, Subnet};
 
 use super::super::compile::compile;
@@ -31,6 +29,16 @@ fn what_is_written_is_so_and_anything_else_is_seen_and_removed() {
         write(folder, &plan).expect("room");
         assert!(is_written(folder, &plan).expect("readable"), "{name}");
     }
+}
+
+#[test]
+fn what_a_process_listens_by_is_in_what_it_was_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, plan) = (folder.path(), plan(folder.path()));
+    assert_eq!(entry_points(folder, &plan.fixed.generation), BTreeSet::new());
+    write(folder, &plan).expect("room");
+    let names = ["traefik", "web"].map(str::to_owned);
+    assert_eq!(entry_points(folder, &plan.fixed.generation), names.into());
 }
 
 #[test]

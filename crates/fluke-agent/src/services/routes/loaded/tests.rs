@@ -41,7 +41,9 @@ fn the_answer_of_the_api_is_read_in_the_words_of_the_files() {
     assert_eq!(routers, ["web.http"], "what is Traefik's own is none of ours");
     assert_eq!(loaded.dynamic.http.routers["web.http"].middlewares, ["retry"]);
     assert_eq!(loaded.dynamic.http.middlewares["retry"].retry, Some(Retry { attempts: 8 }));
-    assert_eq!(loaded.broken, [r#"db.sql: entryPoint "tcp-5432" doesn't exist"#]);
+    let why = r#"entryPoint "tcp-5432" doesn't exist"#;
+    assert_eq!(loaded.broken, [("db.sql".to_owned(), why.to_owned())]);
+    let loaded = Loaded { broken: Vec::new(), ..loaded };
     let rows: Vec<_> = loaded.routes().into_rows().into_iter().collect();
     let [(db, sql), (web, http)] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((db.service.as_str(), web.port.as_str()), ("db", "http"));
@@ -80,6 +82,21 @@ fn what_traefik_cannot_use_is_a_difference() {
     let loaded = Loaded::read(ANSWER.as_bytes()).expect("an answer");
     let difference = loaded.difference(&loaded.dynamic).expect("one is broken");
     assert!(difference.starts_with("Traefik cannot use db.sql: entryPoint"), "{difference}");
+}
+
+#[test]
+fn what_traefik_cannot_use_is_not_among_the_routes_that_it_has() {
+    let services = |answer: &str| -> Vec<String> {
+        let loaded = Loaded::read(answer.as_bytes()).expect("an answer");
+        loaded.routes().into_rows().into_keys().map(|key| key.service.to_string()).collect()
+    };
+    assert_eq!(services(ANSWER), ["web"], "its router is disabled");
+    let router = r#""error": ["entryPoint \"tcp-5432\" doesn't exist"], "status": "disabled""#;
+    let answer = ANSWER.replace(router, r#""status": "enabled""#);
+    assert_eq!(services(&answer), ["db", "web"]);
+    let server = r#"[{ "address": "10.200.2.8:5432" }] }, "status": "#;
+    let answer = answer.replace(&format!("{server}\"enabled"), &format!("{server}\"disabled"));
+    assert_eq!(services(&answer), ["web"], "a service that it is made of is");
 }
 
 #[test]

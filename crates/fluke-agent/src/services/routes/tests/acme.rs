@@ -127,14 +127,18 @@ async fn a_certificate_that_was_refused_is_asked_for_again_and_missed_until_then
     stage.routes(&routes).await;
     until("it is refused", || said(&stage, "proxy.out").contains("Unable to obtain ACME")).await;
     let later = tokio::time::Instant::now() + LONG * 2;
-    let words = stage.proxy.awaited.words(later).unwrap_or_default();
+    let today = std::time::SystemTime::now().into();
+    let words = stage.proxy.awaited.words(later, today).unwrap_or_default();
     assert!(words.contains(DOMAIN), "{words}");
     pebble.leads_here.store(true, Ordering::Relaxed);
-    let plan = stage.proxy.plan(&routes, &[]).await;
+    let plan = stage.proxy.plan(&routes, &[]).await.expect("known");
     stage.proxy.ask_again(&plan, &routes).await.expect("it can be told");
     until_served(&stage, &root).await;
     assert_eq!(stage.finds(&routes).await, Found::default(), "nothing differs from before");
-    assert_eq!(stage.proxy.awaited.words(later), None);
+    assert_eq!(stage.proxy.awaited.words(later, today), None);
+    let in_years = fluke_model::time::Timestamp(10_000_000_000_000);
+    let words = stage.proxy.awaited.words(later, in_years).unwrap_or_default();
+    assert!(words.starts_with(&format!("nobody renewed the certificate for {DOMAIN}")), "{words}");
 }
 
 async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {

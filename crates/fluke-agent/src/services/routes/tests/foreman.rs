@@ -13,10 +13,14 @@ use super::super::{Generation, Running, Signal, Supervisor, SupervisorError, Uni
 #[derive(Debug, Default)]
 pub(super) struct Foreman {
     children: BTreeMap<Generation, (Unit, Child)>,
+    /// Those that were told to end: their time for it is their own.
+    ending: BTreeMap<Generation, Child>,
     /// How many processes there ever were.
     pub(super) started: usize,
     /// Whether those that died count as about to be started again.
     pub(super) is_to_start_them_again: bool,
+    /// Whether those that are started from now on do nothing.
+    pub(super) are_to_hang: bool,
 }
 
 impl Foreman {
@@ -27,6 +31,9 @@ impl Foreman {
         command.args(unit.arguments()).stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
         let child = command.kill_on_drop(true).spawn().map_err(failed)?;
         self.started += 1;
+        if let Some(process) = child.id().filter(|_| self.are_to_hang) {
+            kill(Pid::from_raw(process as i32), signal::Signal::SIGSTOP).map_err(failed)?;
+        }
         self.children.insert(unit.generation.clone(), (unit.clone(), child));
         Ok(())
     }
@@ -41,8 +48,17 @@ impl Foreman {
 
     /// As an accident would.
     pub(super) fn kill_all(&self) {
+        self.tell_all(signal::Signal::SIGKILL);
+    }
+
+    /// They are there, and do nothing any more.
+    pub(super) fn freeze_all(&self) {
+        self.tell_all(signal::Signal::SIGSTOP);
+    }
+
+    fn tell_all(&self, signal: signal::Signal) {
         for generation in self.children.keys() {
-            self.tell(generation, signal::Signal::SIGKILL).expect("it runs");
+            self.tell(generation, signal).expect("it runs");
         }
     }
 }
@@ -63,15 +79,20 @@ impl Supervisor for Foreman {
         Ok(all)
     }
 
+    async fn ending(&mut self) -> Result<Vec<Generation>, SupervisorError> {
+        self.ending.retain(|_, child| matches!(child.try_wait(), Ok(None)));
+        Ok(self.ending.keys().cloned().collect())
+    }
+
     async fn start(&mut self, unit: &Unit) -> Result<(), SupervisorError> {
         self.spawn(unit)
     }
 
     async fn stop(&mut self, generation: &Generation) -> Result<(), SupervisorError> {
-        self.tell(generation, signal::Signal::SIGTERM)?;
-        // Its time to end is its own; it counts as gone.
-        if let Some((_, mut child)) = self.children.remove(generation) {
-            tokio::spawn(async move { child.wait().await });
+        // One that died needs not be told.
+        let _ = self.tell(generation, signal::Signal::SIGTERM);
+        if let Some((_, child)) = self.children.remove(generation) {
+            self.ending.insert(generation.clone(), child);
         }
         Ok(())
     }

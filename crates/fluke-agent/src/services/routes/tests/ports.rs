@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fluke_model::directory::Routes;
 use fluke_model::service::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::super::{Acme, Supervisor};
+use super::super::{Acme, RoutesError, Settings, Supervisor};
 use super::stage::*;
 use crate::services::section::Found;
 
@@ -115,15 +116,16 @@ async fn packets_go_where_containers_are_also_by_a_process_that_leaves() {
     goes_on(&mut session).await;
 }
 
+/// Certificates come from somebody who is not there.
+fn with_acme(settings: &mut Settings, _: &std::path::Path) {
+    let directory = Some("https://127.0.0.1:1/dir".to_owned());
+    let email = "ops@example.com".to_owned();
+    settings.acme = Some(Acme { email, directory, ca_file: None });
+}
+
 #[tokio::test]
 async fn certificates_are_no_business_of_a_process_that_leaves() {
-    let stage = Stage::with(|settings, _| {
-        // Nobody is there.
-        let directory = Some("https://127.0.0.1:1/dir".to_owned());
-        let email = "ops@example.com".to_owned();
-        settings.acme = Some(Acme { email, directory, ca_file: None });
-    });
-    let Some(mut stage) = stage else { return };
+    let Some(mut stage) = Stage::with(with_acme) else { return };
     let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
     let shell = ("shell", tcp(15022), &[&shell][..]);
     stage.routes(&table([shell.clone()])).await;
@@ -138,6 +140,131 @@ async fn certificates_are_no_business_of_a_process_that_leaves() {
     assert!(said.contains("a.example.com") && !said.contains("certResolver"), "{said}");
     drop(session);
     until_one_is_left(&mut stage).await;
+}
+
+#[tokio::test]
+async fn certificates_are_no_business_of_one_that_is_about_to_leave_unless_it_stays() {
+    let Some(mut stage) = Stage::with(with_acme) else { return };
+    stage.routes(&table([])).await;
+    let before = stage.dynamic("routes.yaml");
+    let (web, db) = (Container::http(LOCAL, "web").await, Container::tcp(LOCAL, "db").await);
+    let web = ("web", http("a.example.com"), &[&web][..]);
+    let routes = table([web, ("db", tcp(15432), &[&db])]);
+    let asks = || {
+        let said = std::fs::read_to_string(&before).unwrap_or_default();
+        said.contains("a.example.com").then(|| said.contains("certResolver"))
+    };
+    // The next one never comes up.
+    let program = stage.proxy.settings.program.replace("/bin/false".into());
+    let (error, asked) = tokio::join!(stage.error(&routes), async {
+        until("it is told of the route", || asks().is_some()).await;
+        asks()
+    });
+    assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+    assert_eq!((asked, asks()), (Some(false), Some(true)), "while another was to come, and then");
+    stage.proxy.settings.program = program;
+}
+
+#[tokio::test]
+async fn one_that_serves_hears_of_routes_whatever_becomes_of_those_that_leave() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, web) = (echo().await, Container::http(LOCAL, "web").await);
+    stage.routes(&table([("shell", tcp(15022), &[&shell])])).await;
+    let obstacle = stage.dynamic("routes.yaml.new");
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    stage.routes(&table([])).await;
+    // What the one that leaves is to read cannot be written.
+    std::fs::create_dir(&obstacle).expect("room");
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::NotWritten { .. }), "{error}");
+    let served = async { while stage.get("a.example.com").await.0 != 200 {} };
+    tokio::time::timeout(LONG, served).await.expect("it was told");
+    goes_on(&mut session).await;
+}
+
+#[tokio::test]
+async fn where_requests_come_in_at_somebody_elses_port_it_is_said_and_nothing_is_started() {
+    let Some(mut stage) = Stage::new() else { return };
+    let somebody = tokio::net::TcpListener::bind(stage.at(WEB)).await.expect("free");
+    let web = Container::http(LOCAL, "web").await;
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let words = "another program of this host has port 18080, which requests come in at";
+    let found = stage.finds(&routes).await;
+    assert!(found.drift.is_none() && found.problem.is_some_and(|it| it.starts_with(words)));
+    assert_ne!(stage.proxy.in_effect(), routes.hash(), "nothing is in effect");
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::Taken { port: WEB, others: false }), "{error}");
+    assert_eq!(stage.proxy.supervisor.started, 0);
+    drop(somebody);
+    let is_free = async {
+        // A process that is being started elsewhere holds it for a moment longer.
+        while stage.finds(&routes).await.drift.is_none() {}
+    };
+    tokio::time::timeout(LONG, is_free).await.expect("it is seen");
+    stage.routes(&routes).await;
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+}
+
+#[tokio::test]
+async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_date() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    turn_tls_on(&mut stage);
+    let (db, shop) = (Container::tcp(LOCAL, "db").await, Container::http(LOCAL, "shop").await);
+    let routes = table([
+        ("web", http("a.example.com"), &[&web]),
+        ("shop", http("b.example.com"), &[&shop]),
+        ("db", tcp(15432), &[&db]),
+    ]);
+    let drift = stage.drift(&routes).await;
+    assert_eq!(drift, "Traefik runs with other ports or other settings");
+    let crowd = Crowd::of(2, stage.at(WEB), "a.example.com");
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
+    assert_eq!(stage.proxy.supervisor.started, 1);
+    goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+}
+
+#[tokio::test]
+async fn tls_that_nobody_comes_up_with_costs_no_request_of_those_that_were_served_without() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    turn_tls_on(&mut stage);
+    stage.proxy.settings.program = Some("/bin/false".into());
+    let (db, shop) = (Container::tcp(LOCAL, "db").await, Container::http(LOCAL, "shop").await);
+    let routes = table([
+        ("web", http("a.example.com"), &[&web]),
+        ("shop", http("b.example.com"), &[&shop]),
+        ("db", tcp(15432), &[&db]),
+    ]);
+    let crowd = Crowd::of(2, stage.at(WEB), "a.example.com");
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+    goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+}
+
+fn turn_tls_on(stage: &mut Stage) {
+    let folder = stage.folder.path().to_owned();
+    with_acme(&mut stage.proxy.settings, &folder);
+}
+
+/// The one before goes on: nobody noticed, newer domains are served, and it is said which port is not.
+async fn goes_on_but_for_the_port(stage: &mut Stage, routes: &Routes, crowd: Crowd) {
+    crowd.goes_on().await;
+    let (_, failures) = crowd.leaves().await;
+    assert_eq!(failures, [""; 0]);
+    assert_eq!(stage.get("b.example.com").await, (200, "shop".into()), "with the newest routes");
+    let left_out = |stage: &Stage| -> Vec<String> {
+        stage.proxy.left_out().iter().map(|key| key.service.to_string()).collect()
+    };
+    assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
+    stage.drift(routes).await;
+    assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
 }
 
 #[tokio::test]

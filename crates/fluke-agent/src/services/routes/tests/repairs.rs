@@ -1,9 +1,10 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::super::{Proxy, RoutesError, Settings};
+use super::super::{Generation, Proxy, RoutesError, Settings, Supervisor};
 use super::foreman::Foreman;
 use super::stage::*;
-use crate::services::section::Found;
+use crate::services::section::{Found, LIMIT};
 
 /// A proxy with one route that works.
 async fn serving() -> Option<(Stage, Container)> {
@@ -82,6 +83,79 @@ async fn of_one_that_is_about_to_be_started_again_it_is_said_where_to_look() {
     tokio::time::pause();
     let error = stage.error(&routes).await.to_string();
     assert!(error.contains("`journalctl -u fluke-proxy-"), "{error}");
+}
+
+#[tokio::test]
+async fn one_that_does_not_come_up_is_not_started_again_and_again() {
+    let stage = Stage::with(|settings, _| settings.program = Some("/bin/false".into()));
+    let Some(mut stage) = stage else { return };
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    tokio::time::pause();
+    let error = stage.error(&table([])).await;
+    assert!(matches!(error, RoutesError::NotUp { others: false, .. }), "{error}");
+    assert_eq!(stage.drift(&table([])).await, "Traefik does not run");
+}
+
+#[tokio::test]
+async fn one_that_answers_nobody_any_more_is_replaced() {
+    let Some((mut stage, web)) = serving().await else { return };
+    stage.proxy.supervisor.freeze_all();
+    let next = table([("web", http("b.example.com"), &[&web])]);
+    stage.routes(&next).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+    assert_eq!(stage.proxy.supervisor.started, 2);
+}
+
+#[tokio::test]
+async fn one_that_hangs_however_often_it_is_started_is_ended_and_it_is_said_why() {
+    let Some((mut stage, web)) = serving().await else { return };
+    stage.proxy.supervisor.freeze_all();
+    stage.proxy.supervisor.are_to_hang = true;
+    let next = table([("web", http("b.example.com"), &[&web])]);
+    let first = stage.proxy.supervisor.running().await.expect("known").remove(0).generation;
+    let address = stage.proxy.api_of(&first);
+    // What is started next would not answer either.
+    let silent = async {
+        loop {
+            match tokio::net::TcpListener::bind(address).await {
+                Ok(listener) => return listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    let (applied, _silent) =
+        tokio::join!(tokio::time::timeout(LIMIT, stage.proxy.apply(&next)), silent);
+    let error = applied.expect("there is time to say why").expect_err("it hangs");
+    assert!(matches!(error, RoutesError::NotLoaded { .. }), "{error}");
+    assert_eq!(stage.proxy.supervisor.started, 2);
+    let ending = stage.proxy.supervisor.ending().await.expect("known");
+    assert_eq!(ending.len(), 1, "it does not get up by itself");
+}
+
+#[tokio::test]
+async fn a_port_is_nobody_elses_while_one_that_was_told_to_end_hangs() {
+    let Some((mut stage, web)) = serving().await else { return };
+    let first = stage.proxy.supervisor.running().await.expect("known").remove(0).generation;
+    stage.proxy.supervisor.freeze_all();
+    stage.proxy.supervisor.stop(&first).await.expect("told");
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    assert_eq!(stage.drift(&routes).await, "Traefik does not run");
+    // One with another port listens beside it.
+    let db = Container::tcp(LOCAL, "db").await;
+    let next = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&next).await;
+    assert_eq!(stage.proxy.supervisor.ending().await.expect("known"), [first], "it hangs still");
+}
+
+#[tokio::test]
+async fn one_that_serves_is_not_ended_for_having_no_time_for_the_agent() {
+    let Some((stage, _web)) = serving().await else { return };
+    let slow = Generation::of("one whose API is slow");
+    assert!(stage.proxy.is_stuck(&slow).await, "nobody is there");
+    let _silent = tokio::net::TcpListener::bind(stage.proxy.api_of(&slow)).await.expect("free");
+    assert!(!stage.proxy.is_stuck(&slow).await, "requests are answered");
+    stage.proxy.supervisor.freeze_all();
+    assert!(stage.proxy.is_stuck(&slow).await, "nobody gets an answer");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! What is on record of a part of the directory: drift, and what cannot be done; no news.
 
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
 
-use fluke_model::directory::{NameKey, Names};
+use fluke_model::directory::{NameKey, Names, PublicKey};
 use fluke_model::id::{CommitId, Hash256, ServiceName};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::Snapshot;
@@ -27,6 +28,8 @@ struct State {
     crack: Option<&'static str>,
     /// Whoever writes waits for it.
     hand: Option<Arc<Notify>>,
+    /// Where it hangs, if that can be seen.
+    place: Option<SocketAddr>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +75,10 @@ impl Section for Slate {
 
     async fn changed(&mut self) {
         std::future::pending().await
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some((PublicKey([7; 32]), vec![self.state().place?]))
     }
 }
 
@@ -190,6 +197,23 @@ async fn what_cannot_be_had_is_reported_and_keeps_nothing_else_from_being_put_ri
 }
 
 #[tokio::test]
+async fn what_could_not_be_put_right_is_no_success_for_there_being_nothing_more_to_do() {
+    let mut stage = Stage::new();
+    let web = table("web");
+    stage.settles(&web).await;
+    let falls = |stage: &Stage, crack| {
+        let mut state = stage.slate.state();
+        (state.has_fallen, state.has_no_chalk, state.crack) = (true, true, crack);
+    };
+    falls(&stage, Some("a corner is broken off"));
+    assert_eq!(stage.settles(&web).await, ["watch: it has fallen", "failure"]);
+    assert!(stage.part.look_at().is_some(), "it is looked at again after a pause");
+    stage.part.forgive();
+    falls(&stage, None);
+    assert_eq!(stage.settles(&web).await, ["watch: it has fallen", "success"], "all is well");
+}
+
+#[tokio::test]
 async fn what_else_goes_wrong_is_put_right_while_what_failed_is_left_alone() {
     let mut stage = Stage::new();
     let web = table("web");
@@ -221,6 +245,45 @@ async fn what_takes_long_is_not_waited_for_and_tells_when_it_came_to_its_end() {
     hand.notify_one();
     stage.settles(&db).await;
     assert_eq!(stage.part.report().hash, db.hash());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_need_to_know_stays_as_it_was_while_it_cannot_be_told() {
+    let mut stage = Stage::new();
+    let places = ["192.0.2.1:1", "192.0.2.2:1"].map(|it| it.parse().expect("a place"));
+    assert_eq!(stage.part.identity(), None);
+    let is_known = |stage: &mut Stage, place: SocketAddr| {
+        assert_eq!(stage.part.identity(), Some((PublicKey([7; 32]), vec![place])));
+    };
+    for place in places {
+        stage.slate.state().place = Some(place);
+        is_known(&mut stage, place);
+        stage.slate.state().place = None;
+        is_known(&mut stage, place);
+    }
+    stage.slate.state().hand = Some(Arc::default());
+    stage.settles(&table("web")).await;
+    assert!(stage.part.here().is_none(), "somebody works on it");
+    stage.slate.state().place = Some(places[0]);
+    is_known(&mut stage, places[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_to_its_end_is_found_by_whoever_settles_next() {
+    let mut stage = Stage::new();
+    let (web, db, hand) = (table("web"), table("db"), Arc::new(Notify::new()));
+    stage.slate.state().hand = Some(hand.clone());
+    stage.settles(&web).await;
+    assert!(stage.part.here().is_none(), "somebody works on it");
+    stage.slate.state().hand = None;
+    hand.notify_one();
+    let settled = tokio::time::timeout(PATIENCE * 10, async {
+        while stage.part.report().hash != db.hash() {
+            stage.settles(&db).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    settled.await.expect("nobody but who settles looks after it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,8 @@ fn a_proxy_that_does_not_come_on_is_not_waited_for_for_ever() {
     let mut lab = succession("p");
     let stuck = Hash256::of(b"what it had");
     let broken = |problem: &str| {
-        let section = || SectionReport { hash: stuck, problem: Some(problem.into()) };
+        let section =
+            || SectionReport { hash: stuck, problem: Some(problem.into()), left_out: [].into() };
         Word::Network(NetworkReport { names: section(), routes: Some(section()), mesh: section() })
     };
     lab.says("p", broken("Traefik does not start"));
@@ -107,7 +108,8 @@ fn a_proxy_that_comes_on_slowly_is_waited_for() {
     let mut lab = succession("p");
     for step in 0..5u8 {
         lab.passes(ROUTES_PATIENCE - Duration::from_secs(1));
-        let section = || SectionReport { hash: Hash256::of(&[step]), problem: None };
+        let section =
+            || SectionReport { hash: Hash256::of(&[step]), problem: None, left_out: [].into() };
         let report = NetworkReport { names: section(), routes: Some(section()), mesh: section() };
         lab.says("p", Word::Network(report));
         assert!(!is_released(&lab), "it has loaded another one");

@@ -51,7 +51,10 @@ fn names(
 ) -> BTreeMap<ServiceName, BTreeSet<Ipv4Addr>> {
     let served = served(view, now);
     let mut serving: BTreeMap<&ServiceName, (BTreeSet<_>, BTreeSet<_>)> = BTreeMap::new();
-    for (name, host) in view.hosts.iter().filter(|(_, host)| host.does(ServiceExecutor::Mesh)) {
+    let is_led_to = |host: &HostView| {
+        host.does(ServiceExecutor::Mesh) && !matches!(host.presence, Presence::Down(_))
+    };
+    for (name, host) in view.hosts.iter().filter(|(_, host)| is_led_to(host)) {
         for it in host.deployments.values().filter(|it| it.serves) {
             if it.phase == Phase::Retiring && is_replaced(it, host, services, &served) {
                 continue;
@@ -223,7 +226,7 @@ impl Runs {
     fn report(&self, host: usize) -> DeploymentReport {
         let Self { is_plain, number, serves, retires } = *self;
         let replica = number.map_or(Replica::Own, Replica::Number);
-        let address = [10, 200, host as u8, number.map_or(9, |number| number as u8)];
+        let address = [10, 200, host as u8 + 1, number.map_or(9, |number| number as u8)];
         let it = deployment(&format!("{host} {is_plain} {number:?} {retires}"), replica, address);
         let phase = if retires { Phase::Retiring } else { Phase::Running };
         let service = if is_plain { web() } else { db() };
@@ -253,6 +256,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         Just(Word::Silent),
         Just(Word::Answers),
         Just(Word::Left),
+        Just(Word::GoesDown),
         Just(Word::Departs),
         Just(Word::Forgotten),
     ];
@@ -311,7 +315,11 @@ impl Lab {
             }
             Happens::Loads { host, is_right: true } => self.loads(HOSTS[host]),
             Happens::Loads { host, is_right: false } => {
-                let section = || SectionReport { hash: Hash256::of(b"other"), problem: None };
+                let section = || SectionReport {
+                    hash: Hash256::of(b"other"),
+                    problem: None,
+                    left_out: [].into(),
+                };
                 let routes = Some(section());
                 let report = NetworkReport { names: section(), routes, mesh: section() };
                 self.says(HOSTS[host], Word::Network(report));
@@ -352,6 +360,23 @@ impl Lab {
 fn runs_first(runs: &[Runs]) -> Runs {
     let other = Runs { is_plain: true, number: Some(0), serves: true, retires: false };
     runs.first().cloned().map_or(other, |first| Runs { retires: !first.retires, ..first })
+}
+
+#[test]
+fn who_said_nothing_for_so_long_that_others_speak_of_him_is_believed_when_he_speaks() {
+    let mut lab = Lab::new(Some(2));
+    let comes = |host| Happens::Comes { host, matches: false, is_proxy: false };
+    let (replicas, volumes) = ([(0, 0)].into(), BTreeSet::new());
+    for what in [
+        comes(0),
+        comes(2),
+        Happens::Time(8 * 24 * 3600),
+        Happens::Knows { host: 2, is_plain: true, replicas, volumes },
+        Happens::Reports { host: 0, whole: true, runs: vec![], volumes: None },
+    ] {
+        lab.takes(what);
+        is_as_made_anew(&lab);
+    }
 }
 
 proptest! {

@@ -48,6 +48,24 @@ fn a_host_for_which_no_subnet_is_left_is_told_of_once_and_gets_the_first_that_is
 }
 
 #[test]
+fn a_host_that_never_says_which_subnet_is_its_own_is_not_led_to_where_others_are() {
+    let mut lab = Lab::settled(None);
+    let at = |last: u8| deployment(&last.to_string(), Replica::Own, [10, 200, 7, last]);
+    lab.joins("mute", vec![at(2)]);
+    assert_eq!(lab.addresses(), ["10.200.7.2"], "it may be about to say so");
+    lab.joins("a", vec![at(3)]);
+    lab.says("a", mesh(7));
+    assert_eq!(lab.addresses(), ["10.200.7.3"], "that is another's subnet");
+    for elsewhere in [[127, 0, 0, 1], [169, 254, 169, 254], [10, 200, 7, 3], [10, 100, 0, 7]] {
+        lab.reports("mute", vec![deployment("mute", Replica::Own, elsewhere)]);
+        assert_eq!(lab.addresses(), ["10.200.7.3"], "{elsewhere:?}");
+    }
+    lab.reports("mute", vec![at(2)]);
+    lab.says("a", Word::Departs);
+    assert_eq!(lab.addresses(), ["10.200.7.2"], "nobody else is there any more");
+}
+
+#[test]
 fn a_replica_is_not_placed_where_no_subnet_is_left_and_leaves_where_there_is_none_any_more() {
     let mut lab = Lab::settled(Some(1));
     lab.joins("a", vec![deployment("0", Replica::Number(0), [10, 200, 7, 2])]);

@@ -138,7 +138,7 @@ impl Fleet {
         let volumes: Volumes = machine.volumes.iter().map(|piece| data(*piece)).collect();
         let is_gone = |id: &&DeploymentId| !deployments.iter().any(|it| it.id == **id);
         let known = &self.lab.book.view.hosts[host].deployments;
-        let gone = known.keys().filter(is_gone).copied().collect();
+        let gone = known.values().map(|it| &it.id).filter(is_gone).copied().collect();
         let report = ServicesReport { whole, deployments, gone, volumes: Some(volumes) };
         self.lab.says(host, Word::Services(report));
         self.hear();

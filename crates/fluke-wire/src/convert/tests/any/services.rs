@@ -90,7 +90,8 @@ pub(super) fn snapshot_services() -> impl Strategy<Value = Vec<Arc<SnapshotServi
     let listens = vec(any::<u16>(), 0..3);
     let body = (select(&Policy::ALL[..]), container(), vec(replica(), 1..4), listens);
     let whole = |(name, (policy, container, replicas, listens))| {
-        Arc::new(SnapshotService { name, policy, container: Some(container), replicas, listens })
+        let container = Some(Arc::new(container));
+        Arc::new(SnapshotService { name, policy, container, replicas, listens })
     };
     btree_map(service(), body, 0..3).prop_map(move |all| all.into_iter().map(whole).collect())
 }
@@ -131,7 +132,8 @@ fn report() -> impl Strategy<Value = DeploymentReport> {
 }
 
 fn section_report() -> impl Strategy<Value = SectionReport> {
-    (hash(), option::of(text())).prop_map(|(hash, problem)| SectionReport { hash, problem })
+    (hash(), option::of(text()), btree_set(route_key(), 0..3))
+        .prop_map(|(hash, problem, left_out)| SectionReport { hash, problem, left_out })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
@@ -185,11 +187,15 @@ fn names() -> impl Strategy<Value = Edit<NameKey, ()>> {
     })
 }
 
-fn directory() -> impl Strategy<Value = DirectoryEdit> {
-    let key = (service(), WORD).prop_map(|(service, port)| RouteKey {
+fn route_key() -> impl Strategy<Value = RouteKey> {
+    let key = |(service, port): (ServiceName, String)| RouteKey {
         service,
         port: PortName::new(port).expect("a name"),
-    });
+    };
+    (service(), WORD).prop_map(key)
+}
+
+fn directory() -> impl Strategy<Value = DirectoryEdit> {
     let upstream = any::<(u32, u16)>()
         .prop_map(|(address, port)| SocketAddrV4::new(Ipv4Addr::from(address), port));
     let route = (traffic(), btree_set(upstream, 0..4))
@@ -199,7 +205,7 @@ fn directory() -> impl Strategy<Value = DirectoryEdit> {
     });
     prop_oneof![
         names().prop_map(DirectoryEdit::Names),
-        edit(key.boxed(), route).prop_map(DirectoryEdit::Routes),
+        edit(route_key().boxed(), route).prop_map(DirectoryEdit::Routes),
         edit(agent().boxed(), peer).prop_map(DirectoryEdit::Peers),
         edit(service().boxed(), whereabouts()).prop_map(DirectoryEdit::Placements),
     ]

@@ -1,0 +1,143 @@
+//! Processes of Traefik: how one comes up, takes over from others, and is replaced where it is of no use.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use fluke_model::directory::Routes;
+use tokio::time::Instant;
+
+use super::api::ApiError;
+use super::compile::{Generation, Plan};
+use super::loaded::Loaded;
+use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files};
+
+/// How long Traefik may take to start and to load all routes.
+pub const START: Duration = Duration::from_secs(15);
+/// How long it may take to see that its file changed; then it is told.
+pub const SEE: Duration = Duration::from_secs(2);
+/// How long it may take once it was told, as well.
+const LOAD: Duration = Duration::from_secs(7);
+/// How long all of it may take, with a restart: whoever waits is then told why, and not that it took
+/// too long.
+const RELOAD: Duration = Duration::from_secs(20);
+/// Whether whoever waits at a socket that is closed is let in by another one at the same port.
+const LET_IN_BY_ANOTHER: &str = "/proc/sys/net/ipv4/tcp_migrate_req";
+
+impl<S: Supervisor> Proxy<S> {
+    /// Starts a process; those that run serve until it does.
+    pub(super) async fn start(
+        &mut self,
+        unit: &Unit,
+        plan: &Plan,
+        wanted: &Routes,
+        running: &[Running],
+    ) -> Result<(), RoutesError> {
+        // Kernels before 5.14 have none of it: there, who comes just as another takes over is refused.
+        let _ = std::fs::write(LET_IN_BY_ANOTHER, "1");
+        match self.leaving.forget(&unit.generation) {
+            // It goes back on what it was told, and the connections that it has are lost.
+            true => self.supervisor.restart(&unit.generation).await?,
+            false => self.supervisor.start(unit).await?,
+        }
+        let Err(why) =
+            self.until_loaded(&unit.generation, plan, wanted, Instant::now() + START).await
+        else {
+            return Ok(());
+        };
+        let others = running.iter().any(|it| it.is_up);
+        // It would be tried again and again otherwise, without a pause. One that is slow serves.
+        if others || self.is_stuck(&unit.generation).await {
+            self.supervisor.stop(&unit.generation).await?;
+            self.go_on(plan, wanted, running).await?;
+        }
+        Err(RoutesError::NotUp { unit: unit.name(), why, others })
+    }
+
+    /// Nobody takes over: who is up goes on, with the newest routes, and nobody else is to come up.
+    /// Whether there is one that does.
+    pub(super) async fn go_on(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+        running: &[Running],
+    ) -> Result<bool, RoutesError> {
+        for one in running.iter().filter(|it| !it.is_up) {
+            self.supervisor.stop(&one.generation).await?;
+        }
+        let told = self.told_as_well(&plan.fixed.generation, running, false);
+        self.write(plan.clone(), told).await?;
+        let Some(one) = running.iter().find(|it| it.is_up) else {
+            self.seen(&Loaded::default(), plan, wanted);
+            return Ok(false);
+        };
+        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
+        // What it cannot do is not waited for.
+        let _ = self.until_loaded(&one.generation, &plan, wanted, Instant::now() + SEE).await;
+        Ok(true)
+    }
+
+    /// Has a process that runs load what is new.
+    pub(super) async fn reload(
+        &mut self,
+        unit: &Unit,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<(), RoutesError> {
+        let (generation, began) = (&unit.generation, Instant::now());
+        if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
+            return Ok(());
+        }
+        // It hears nothing of a folder that was made anew. One that waits to be started again hears
+        // nothing at all, and what is missing says more than that.
+        let _ = self.supervisor.signal(generation, Signal::Reload).await;
+        if self.until_loaded(generation, plan, wanted, began + LOAD).await.is_ok() {
+            return Ok(());
+        }
+        if self.is_stuck(generation).await {
+            let _ = self.supervisor.restart(generation).await;
+        }
+        let Err(why) = self.until_loaded(generation, plan, wanted, began + RELOAD).await else {
+            return Ok(());
+        };
+        if self.is_stuck(generation).await {
+            // It does not get up by itself. The next one begins after a pause.
+            self.supervisor.stop(generation).await?;
+        }
+        Err(RoutesError::NotLoaded { unit: unit.name(), why })
+    }
+
+    /// Whether a process is there for nobody. One that only has no time for the agent serves others.
+    pub(super) async fn is_stuck(&self, generation: &Generation) -> bool {
+        match self.api.loaded(self.api_of(generation)).await {
+            Err(ApiError::Absent { .. }) => true,
+            Err(ApiError::Silent { .. }) => {
+                let listen = self.settings.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
+                !self.api.is_answered(SocketAddr::new(listen, self.settings.web)).await
+            }
+            Err(ApiError::Garbled { .. }) | Ok(_) => false,
+        }
+    }
+
+    /// Has the processes that came before end; at once, if they had their time.
+    pub(super) async fn retire(
+        &mut self,
+        current: &Generation,
+        running: &[Running],
+    ) -> Result<(), RoutesError> {
+        for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
+            if *is_up && !self.leaving.has(generation) {
+                let process = self.supervisor.process(generation).await?;
+                self.supervisor.signal(generation, Signal::End).await?;
+                self.leaving.told(generation.clone(), process, Instant::now());
+            } else {
+                self.supervisor.stop(generation).await?;
+            }
+        }
+        // One that dies is started again, and must find what it was told.
+        let needed: Vec<&Generation> = self.leaving.all().chain([current]).collect();
+        files::forget_all_but(&self.settings.folder, &needed)
+            .map_err(|why| self.not_written(why))?;
+        self.supervisor.follow(current);
+        Ok(())
+    }
+}
