@@ -36,9 +36,23 @@ pub struct Candidate {
     /// How long it has been away; none: it is here.
     pub away: Option<Duration>,
     /// The replicas that it runs, or was given.
-    pub holds: BTreeSet<u32>,
+    pub holds: BTreeMap<u32, Hold>,
+    /// Those of them that it was given.
+    pub given: BTreeSet<u32>,
     /// How many it has of the volumes that the service asks for, by replica.
     pub volumes: BTreeMap<u32, usize>,
+}
+
+/// How a host has a replica, volumes aside; what comes later counts for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// It runs there and was given to another host, which its own may not have heard yet: what was
+    /// decided stays decided, but for want of a better one.
+    Leaves,
+    /// It was given to this one, or is found to run there.
+    Has,
+    /// It serves there.
+    Serves,
 }
 
 /// Where every replica belongs; the ones that nobody can take are not in it. A host that does not
@@ -59,7 +73,7 @@ pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
 /// replica may not have spoken yet.
 pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
-    placing.keep_what_has_a_place(|right| right.holds);
+    placing.keep_what_has_a_place(|right| right.hold.is_some());
     placing.placement()
 }
 
@@ -69,10 +83,12 @@ struct Right {
     /// Data is not left behind.
     has_volumes: bool,
     /// Of two that have data, the one that it runs with is the newer.
-    holds: bool,
+    hold: Option<Hold>,
     volumes: usize,
     matches: bool,
     is_here: bool,
+    /// Of two that are as good, the one where everybody expects it.
+    is_given: bool,
     weight: Hash256,
 }
 
@@ -98,8 +114,9 @@ impl<'a> Placing<'a> {
     fn keep_what_has_a_place(&mut self, is_enough: fn(&Right) -> bool) {
         let mut best: BTreeMap<u32, (Right, usize)> = BTreeMap::new();
         for (at, host) in self.hosts.iter().enumerate() {
+            let held = host.holds.range(..self.wanted.replicas).map(|(number, _)| number);
             let has = host.volumes.range(..self.wanted.replicas).map(|(number, _)| number);
-            for number in host.holds.range(..self.wanted.replicas).chain(has) {
+            for number in held.chain(has) {
                 let Some(right) = self.right(at, *number) else { continue };
                 match best.get(number) {
                     Some((known, _)) if *known >= right => {}
@@ -117,15 +134,16 @@ impl<'a> Placing<'a> {
         let host = &self.hosts[at];
         let right = Right {
             has_volumes: host.volumes.get(&number).is_some_and(|count| *count > 0),
-            holds: host.holds.contains(&number),
+            hold: host.holds.get(&number).copied(),
             volumes: host.volumes.get(&number).copied().unwrap_or_default(),
             matches: host.matches,
             is_here: host.away.is_none(),
+            is_given: host.given.contains(&number),
             weight: self.weights[at],
         };
         let patience = self.wanted.reschedule_after;
         let may_keep = host.matches && host.away.is_none_or(|away| away < patience);
-        (right.has_volumes || (right.holds && may_keep)).then_some(right)
+        (right.has_volumes || (right.hold.is_some() && may_keep)).then_some(right)
     }
 
     fn find_room_for_the_rest(&mut self) {

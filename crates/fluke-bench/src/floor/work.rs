@@ -7,7 +7,7 @@ use fluke_manifest::tree::MemoryTree;
 use fluke_model::event::{Event, EventId, EventKind};
 use fluke_model::id::{AgentName, Hash256, ServiceName, TaskName};
 use fluke_model::label::Labels;
-use fluke_model::placement::{Candidate, Wanted, place};
+use fluke_model::placement::{Candidate, Hold, Wanted, place};
 use fluke_model::policy::Policy;
 use fluke_model::service::RESCHEDULE_AFTER;
 use fluke_model::snapshot::Compiler;
@@ -135,15 +135,16 @@ fn replicas(count: usize) -> Result<(), Trouble> {
     };
     let host = |number: usize| -> Result<Candidate, Trouble> {
         let host = AgentName::new(format!("web-{number}")).map_err(|error| failed(&error))?;
-        let (holds, volumes) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Candidate { host, matches: true, away: None, holds, volumes })
+        let (holds, given, volumes) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Ok(Candidate { host, matches: true, away: None, holds, given, volumes })
     };
     let mut hosts = (0..count).map(host).collect::<Result<Vec<_>, _>>()?;
     let half = &mut hosts[..count / 2];
     half.sort_by(|one, other| one.host.cmp(&other.host));
     for (number, at) in place(wanted, half) {
         if let Ok(at) = half.binary_search_by(|host| host.host.cmp(&at)) {
-            half[at].holds.insert(number);
+            half[at].holds.insert(number, Hold::Has);
+            half[at].given.insert(number);
         }
     }
     std::hint::black_box(place(wanted, &hosts));

@@ -18,7 +18,8 @@ fn here(number: usize, holds: &[u32]) -> Candidate {
         host: name(number),
         matches: true,
         away: None,
-        holds: holds.iter().copied().collect(),
+        holds: holds.iter().map(|number| (*number, Hold::Has)).collect(),
+        given: BTreeSet::new(),
         volumes: BTreeMap::new(),
     }
 }
@@ -53,13 +54,20 @@ fn placed_by(
     how(Wanted { service: &web(), replicas, is_stateful, reschedule_after }, candidates)
 }
 
-/// The candidates, holding what the placement gives them.
+/// The candidates, holding what the placement gives them; what ran elsewhere has not heard of it yet.
 fn settled(candidates: &[Candidate], placement: &Placement) -> Vec<Candidate> {
-    let holds = |host: &AgentName| {
-        placement.iter().filter(|(_, at)| *at == host).map(|(number, _)| *number).collect()
+    let settle = |candidate: &Candidate| {
+        let is_its = |number: &u32| placement.get(number) == Some(&candidate.host);
+        let given: BTreeSet<u32> = placement.keys().copied().filter(is_its).collect();
+        let ran = candidate.holds.iter().filter(|(number, _)| !candidate.given.contains(number));
+        let settle = |(number, hold): (&u32, &Hold)| {
+            let hold = if placement.contains_key(number) { Hold::Leaves } else { *hold };
+            (*number, hold)
+        };
+        let mut holds: BTreeMap<u32, Hold> = ran.map(settle).collect();
+        holds.extend(given.iter().map(|number| (*number, Hold::Has)));
+        Candidate { holds, given, ..candidate.clone() }
     };
-    let settle =
-        |candidate: &Candidate| Candidate { holds: holds(&candidate.host), ..candidate.clone() };
     candidates.iter().map(settle).collect()
 }
 
@@ -110,7 +118,7 @@ fn a_replica_finds_its_volume_wherever_that_was_left() {
         hosts[left] = here(left, &[]).with(&[1]);
         assert_eq!(placed(2, true, &hosts)[&1], name(left));
         // Also where it was given to another one meanwhile, which has not begun.
-        hosts[(left + 1) % 4].holds.insert(1);
+        hosts[(left + 1) % 4].holds.insert(1, Hold::Has);
         assert_eq!(placed(2, true, &hosts)[&1], name(left));
     }
 }
@@ -130,6 +138,8 @@ fn of_two_that_have_the_volume_the_one_that_it_runs_with_is_right() {
     let runs = |number| here(number, &[0]).with(&[0]);
     assert_eq!(both(stale(0), runs(1)), name(1));
     assert_eq!(both(runs(0), stale(1)), name(0));
+    let serves = Candidate { holds: [(0, Hold::Serves)].into(), ..runs(0) };
+    assert_eq!(both(serves, runs(1)), name(0));
     let lost = Candidate { away: Some(Duration::from_secs(1_000_000)), ..runs(0) };
     assert_eq!(both(lost, stale(1)), name(0), "the other one may be old");
     assert_eq!(both(runs(0).relabelled(), stale(1)), name(0));
@@ -185,19 +195,42 @@ fn as_many_as_there_may_be_find_their_places_and_make_room_for_as_many_hosts_aga
     assert!(loads(&after).values().all(|load| *load == 1));
 }
 
+#[test]
+fn what_serves_stays_where_it_serves_and_what_was_decided_is_not_decided_anew() {
+    let holding = |number, hold| Candidate { holds: [(0, hold)].into(), ..here(number, &[]) };
+    let given = |number, hold| Candidate { given: [0].into(), ..holding(number, hold) };
+    for (one, other) in [(0, 1), (1, 0)] {
+        let goes_to = |hosts: [Candidate; 2]| placed(1, false, &hosts)[&0].clone();
+        let found = holding(one, Hold::Serves);
+        assert_eq!(goes_to([found, given(other, Hold::Has)]), name(one), "it has to begin there");
+        let found = holding(one, Hold::Serves);
+        assert_eq!(goes_to([found, given(other, Hold::Serves)]), name(other), "both are as good");
+        let leaves = holding(one, Hold::Leaves);
+        assert_eq!(goes_to([leaves.clone(), given(other, Hold::Has)]), name(other));
+        assert_eq!(goes_to([leaves, here(other, &[])]), name(one), "nobody else has it any more");
+    }
+}
+
+fn hold() -> impl Strategy<Value = Hold> {
+    prop_oneof![Just(Hold::Leaves), Just(Hold::Has), Just(Hold::Serves)]
+}
+
 prop_compose! {
     fn fleet()(hosts in prop::collection::vec((
         prop::option::of(0u64..600),
-        prop::collection::vec(0u32..12, 0..4),
+        prop::collection::btree_map(0u32..12, (hold(), any::<bool>()), 0..4),
         prop::collection::btree_map(0u32..12, 1usize..3, 0..3),
         prop::bool::weighted(0.8),
     ), 0..8)) -> Vec<Candidate> {
-        let host = |(number, (gone, holds, volumes, matches)): (usize, (Option<u64>, Vec<u32>, _, _))| {
+        let host = |(number, (gone, holds, volumes, matches)): (usize, (Option<u64>, BTreeMap<u32, (Hold, bool)>, _, _))| {
             let host = match gone {
-                Some(seconds) => away(number, seconds, &holds),
-                None => here(number, &holds),
+                Some(seconds) => away(number, seconds, &[]),
+                None => here(number, &[]),
             };
-            Candidate { volumes, matches, ..host }
+            let given = holds.iter().filter(|(_, (_, is_given))| *is_given);
+            let given = given.map(|(number, _)| *number).collect();
+            let holds = holds.into_iter().map(|(number, (hold, _))| (number, hold)).collect();
+            Candidate { volumes, matches, holds, given, ..host }
         };
         hosts.into_iter().enumerate().map(host).collect()
     }
@@ -313,7 +346,7 @@ proptest! {
         let (kept, placed) = (placed_by(keep, replicas, true, &candidates), placed(replicas, true, &candidates));
         for (number, host) in &kept {
             let holder = candidates.iter().find(|it| it.host == *host).expect("one of them");
-            prop_assert!(holder.holds.contains(number), "{} begins on {}", number, host);
+            prop_assert!(holder.holds.contains_key(number), "{} begins on {}", number, host);
             prop_assert_eq!(placed.get(number), Some(host));
         }
         prop_assert_eq!(placed_by(keep, replicas, false, &candidates), kept);

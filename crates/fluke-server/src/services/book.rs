@@ -333,6 +333,8 @@ impl Book {
                     Presence::Silent(since) => Presence::Silent(since),
                     _ => Presence::Restarting(now.instant),
                 });
+                // It may have been silent for longer than it is remembered.
+                self.time_is_up(agent, now.instant);
                 Urgency::Soon
             }
         }

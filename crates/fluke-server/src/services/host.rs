@@ -11,6 +11,7 @@ use fluke_model::gather::Gather;
 use fluke_model::id::{Hash256, ServiceName, VolumeName};
 use fluke_model::label::Labels;
 use fluke_model::message::{MeshReport, NetworkReport, NodeType, SectionReport, ServicesReport};
+use fluke_model::placement::Hold;
 use fluke_model::service::{
     DeploymentId, DeploymentReport, Phase, Replica, Service, ServiceExecutor,
 };
@@ -47,6 +48,9 @@ pub struct HostView {
     pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
+    /// The replicas that it runs and that were given to another one, which it may not have heard yet.
+    /// What a host is found to run it keeps; what was decided is not decided anew for it.
+    pub taken: Placed,
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is
     /// away, what it was told to make.
     pub volumes: Kept,
@@ -127,6 +131,7 @@ impl HostView {
             deployments: Deployments::default(),
             resumed: 0,
             given: Placed::new(),
+            taken: Placed::new(),
             volumes: Kept::new(),
             is_hearsay: false,
             network: None,
@@ -167,6 +172,7 @@ impl HostView {
             !numbers.is_empty()
         });
         self.deployments.clear();
+        self.taken.clear();
         (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
         self.is_without_subnet = false;
     }
@@ -285,24 +291,32 @@ impl HostView {
         serving.map(|it| (it.id, it.address)).gather()
     }
 
-    /// The numbered replicas of a service that serve here.
-    pub(super) fn roots<'a>(&'a self, service: &'a Service) -> impl Iterator<Item = u32> + 'a {
-        let is_rooted = |it: &&DeploymentReport| it.serves && it.phase != Phase::Retiring;
-        let of_it = self.deployments.values().filter(move |it| it.service == service.name);
-        of_it.filter(is_rooted).filter_map(|it| it.replica.number())
-    }
-
     /// The numbered replicas of a service that it runs, or was given.
-    pub(super) fn holds(&self, service: &ServiceName) -> BTreeSet<u32> {
-        let given = self.given.get(service).into_iter().flatten().copied();
-        self.running(service).chain(given).gather()
+    pub(super) fn holds(&self, service: &ServiceName) -> BTreeMap<u32, Hold> {
+        let given = self.given.get(service).into_iter().flatten();
+        let mut holds: BTreeMap<u32, Hold> = given.map(|number| (*number, Hold::Has)).gather();
+        let taken = self.taken.get(service);
+        for (number, it) in self.running(service) {
+            let is_taken = taken.is_some_and(|taken| taken.contains(&number));
+            let hold = match it.serves {
+                _ if is_taken => Hold::Leaves,
+                true => Hold::Serves,
+                false => Hold::Has,
+            };
+            let best = holds.entry(number).or_insert(hold);
+            *best = hold.max(*best);
+        }
+        holds
     }
 
-    /// The numbered replicas of a service that it says are its own, well or not. What retires is on
-    /// its way out.
-    pub(super) fn running(&self, service: &ServiceName) -> impl Iterator<Item = u32> {
+    /// The numbered replicas of a service that it runs, well or not. What retires is on its way out.
+    pub(super) fn running(
+        &self,
+        service: &ServiceName,
+    ) -> impl Iterator<Item = (u32, &DeploymentReport)> {
         let is_its = |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
-        self.deployments.values().filter(is_its).filter_map(|it| it.replica.number())
+        let its = self.deployments.values().filter(is_its);
+        its.filter_map(|it| Some((it.replica.number()?, it)))
     }
 }
 

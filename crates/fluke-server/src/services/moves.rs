@@ -50,7 +50,7 @@ pub fn why(
     now: Instant,
 ) -> Option<String> {
     let (host, heir) = (view.hosts.get(from), view.hosts.get(to)?);
-    let runs_there = heir.running(&service.name).any(|it| it == number);
+    let runs_there = heir.running(&service.name).any(|(it, _)| it == number);
     let begins_there = heir.presence == Presence::Here && !runs_there;
     if host.is_some_and(|host| host.is_hearsay) && !begins_there {
         return None;

@@ -21,6 +21,7 @@ use fluke_model::placement::{Candidate, Placement, Wanted, keep, place};
 use fluke_model::service::{
     DeploymentId, DeploymentReport, Phase, Port, Replica, Service, ServiceExecutor,
 };
+use fluke_model::snapshot::Placed;
 
 use super::claims::Claims;
 use super::editions::{Editions, Leaver};
@@ -75,6 +76,7 @@ impl View {
                 host.deployments.values_mut().for_each(|it| it.serves = false);
             }
             (host.presence, host.has_claimed) = (presence, false);
+            host.taken.clear();
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
         };
@@ -114,15 +116,23 @@ impl View {
         for (number, host) in placement {
             given.entry(host).or_default().insert(*number);
         }
-        let before = self.hosts.of(service).filter(|(_, host)| host.given.contains_key(service));
-        let before: Vec<AgentName> = before.map(|(name, _)| name.clone()).collect();
-        for name in before.iter().filter(|name| !given.contains_key(name)) {
-            self.hosts.change(name, |host| host.given.remove(service));
-        }
-        for (name, numbers) in given {
-            let host = self.hosts.get(name);
-            if host.is_some_and(|host| host.given.get(service) != Some(&numbers)) {
-                self.hosts.change(name, |host| host.given.insert(service.clone(), numbers));
+        let before = self.hosts.of(service).map(|(name, _)| name.clone());
+        let hosts: BTreeSet<AgentName> = before.chain(given.keys().copied().cloned()).gather();
+        for name in &hosts {
+            let Some(host) = self.hosts.get(name) else { continue };
+            let given = given.remove(name).unwrap_or_default();
+            let is_anothers = |number: u32| placement.get(&number).is_some_and(|heir| heir != name);
+            let runs = host.running(service).map(|(number, _)| number);
+            let taken: BTreeSet<u32> = runs.filter(|number| is_anothers(*number)).gather();
+            let is_as = |placed: &Placed, numbers: &BTreeSet<u32>| match placed.get(service) {
+                Some(before) => before == numbers,
+                None => numbers.is_empty(),
+            };
+            if !is_as(&host.given, &given) || !is_as(&host.taken, &taken) {
+                self.hosts.change(name, |host| {
+                    set(&mut host.given, service, given);
+                    set(&mut host.taken, service, taken);
+                });
             }
         }
     }
@@ -344,6 +354,14 @@ pub fn public_keys(service: &Service) -> impl Iterator<Item = (RouteKey, &Port)>
     ports.map(move |port| (key(port), port))
 }
 
+/// These are all the replicas of a service from now on.
+fn set(placed: &mut Placed, service: &ServiceName, numbers: BTreeSet<u32>) {
+    match numbers.is_empty() {
+        true => drop(placed.remove(service)),
+        false => drop(placed.insert(service.clone(), numbers)),
+    }
+}
+
 pub(super) fn placed_by<'a>(
     how: fn(Wanted<'_>, &[Candidate]) -> Placement,
     hosts: impl Iterator<Item = (&'a AgentName, &'a HostView)> + Clone,
@@ -354,21 +372,16 @@ pub(super) fn placed_by<'a>(
     let is_concerned = |(_, host): &(_, &HostView)| {
         takes(host, service) || host.volumes_of(service).next().is_some()
     };
-    let hosts = || hosts.clone().filter(is_concerned);
-    let rooted: BTreeSet<u32> = hosts().flat_map(|(_, host)| host.roots(service)).gather();
-    let candidate = |(name, host): (&AgentName, &HostView)| {
-        let own: BTreeSet<u32> = host.roots(service).gather();
-        // What was given to one host and runs on another stays where it runs.
-        let is_its = |number: &u32| own.contains(number) || !rooted.contains(number);
-        Candidate {
-            host: name.clone(),
-            matches: takes(host, service),
-            away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
-            holds: host.holds(&service.name).into_iter().filter(is_its).gather(),
-            volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).gather(),
-        }
+    let hosts = hosts.filter(is_concerned);
+    let candidate = |(name, host): (&AgentName, &HostView)| Candidate {
+        host: name.clone(),
+        matches: takes(host, service),
+        away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
+        holds: host.holds(&service.name),
+        given: host.given.get(&service.name).cloned().unwrap_or_default(),
+        volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).gather(),
     };
-    let candidates: Vec<Candidate> = hosts().map(candidate).collect();
+    let candidates: Vec<Candidate> = hosts.map(candidate).collect();
     let wanted = Wanted {
         service: &service.name,
         replicas,

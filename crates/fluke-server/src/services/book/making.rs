@@ -58,12 +58,13 @@ impl Book {
     }
 
     /// A host has been away for too long, or long enough.
-    fn time_is_up(&mut self, agent: &AgentName, now: Instant) {
+    pub(super) fn time_is_up(&mut self, agent: &AgentName, now: Instant) {
         self.stir(agent);
         self.view.hosts.touch(agent);
         let Some(host) = self.view.hosts.get(agent) else { return };
         let is_lost = host.presence.away_since().is_some_and(|since| since + REMEMBERED <= now);
-        if !is_lost {
+        // Whoever is connected speaks for itself, however late: others must not be asked about it.
+        if !is_lost || self.sessions.contains_key(agent) {
             return;
         }
         // Forgotten, but for the volumes that are on it.

@@ -17,6 +17,9 @@ fn on_a() -> Lab {
     lab
 }
 
+/// Hosts that chance prefers to `e`.
+const PREFERRED: [&str; 4] = ["b", "d", "f", "g"];
+
 fn zero() -> DeploymentReport {
     deployment("0", Replica::Number(0), at(4))
 }
@@ -146,4 +149,51 @@ fn a_host_that_is_not_back_after_a_restart_loses_its_replicas_on_record() {
     assert_eq!(lab.told(), Vec::<String>::new());
     lab.passes(RESCHEDULE_AFTER);
     assert_eq!(lab.told(), ["replica 0 goes from a to b: a was away for 5m"]);
+}
+
+#[test]
+fn a_replica_on_its_way_does_not_turn_round_for_whoever_comes_meanwhile() {
+    for late in PREFERRED {
+        let mut lab = Lab::settled(Some(2));
+        let one = deployment("1", Replica::Number(1), at(5));
+        lab.joins("a", vec![zero(), one.clone()]);
+        lab.joins("e", vec![]);
+        assert_eq!(lab.told(), ["replica 1 goes from a to e: e has fewer of the service"]);
+        // a has not heard of it, and goes on serving.
+        lab.reports("a", vec![zero(), one]);
+        lab.joins(late, vec![]);
+        lab.wants(Service { description: Some("other words".into()), ..service(Some(2)) });
+        assert_eq!(lab.placed()[&1], name("e"), "{late} has as few as e");
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_still_runs_where_it_may_not_be_keeps_nobody_from_having_it() {
+    for late in PREFERRED {
+        let mut lab = on_a();
+        lab.joins("e", vec![]);
+        lab.says("a", Word::Silent);
+        lab.passes(RESCHEDULE_AFTER);
+        assert_eq!(lab.told(), ["replica 0 goes from a to e: a was away for 5m"]);
+        lab.joins(late, vec![]);
+        lab.wants(Service { description: Some("other words".into()), ..service(Some(1)) });
+        assert_eq!(lab.placed()[&0], name("e"), "e is about to start it");
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_host_that_comes_back_with_a_replica_that_serves_elsewhere_by_now_does_not_get_it() {
+    for back in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        lab.joins(back, vec![zero()]);
+        lab.joins("e", vec![]);
+        lab.says(back, Word::Silent);
+        lab.passes(RESCHEDULE_AFTER);
+        lab.reports("e", vec![zero()]);
+        lab.told();
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.told(), Vec::<String>::new(), "both are as good");
+    }
 }

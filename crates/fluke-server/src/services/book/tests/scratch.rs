@@ -172,8 +172,8 @@ fn is_as_made_anew(lab: &Lab) {
     assert_eq!(lab.book.editions.gone_by(u64::MAX).cloned().collect::<BTreeSet<_>>(), leavers);
     let released = released(&lab.book, now);
     for name in lab.book.sessions.keys() {
-        // One that says nothing for a week is forgotten, whoever is connected.
-        let Some(host) = view.hosts.get(name) else { continue };
+        let host = view.hosts.get(name).expect("who is connected is not forgotten");
+        assert!(!matches!(host.presence, Presence::Expected(_)), "{name} speaks for itself");
         let is_known = match host.presence {
             Presence::Arriving(_) if host.given.is_empty() => false,
             Presence::Arriving(since) => !host.is_hearsay || now >= since + SETTLING,
@@ -363,7 +363,7 @@ fn runs_first(runs: &[Runs]) -> Runs {
 }
 
 #[test]
-fn who_said_nothing_for_so_long_that_others_speak_of_him_is_believed_when_he_speaks() {
+fn who_is_connected_is_not_forgotten_however_long_it_says_nothing() {
     let mut lab = Lab::new(Some(2));
     let comes = |host| Happens::Comes { host, matches: false, is_proxy: false };
     let (replicas, volumes) = ([(0, 0)].into(), BTreeSet::new());
@@ -373,10 +373,15 @@ fn who_said_nothing_for_so_long_that_others_speak_of_him_is_believed_when_he_spe
         Happens::Time(8 * 24 * 3600),
         Happens::Knows { host: 2, is_plain: true, replicas, volumes },
         Happens::Reports { host: 0, whole: true, runs: vec![], volumes: None },
+        Happens::Befalls { host: 0, word: Word::Silent },
+        Happens::Time(8 * 24 * 3600),
     ] {
         lab.takes(what);
         is_as_made_anew(&lab);
     }
+    assert!(lab.book.view.hosts.contains_key(&name(HOSTS[0])));
+    lab.takes(Happens::Befalls { host: 0, word: Word::Left });
+    assert!(!lab.book.view.hosts.contains_key(&name(HOSTS[0])), "it had a week");
 }
 
 proptest! {
