@@ -37,7 +37,7 @@ pub struct Candidate {
     pub away: Option<Duration>,
     /// The replicas that it runs, or was given.
     pub holds: BTreeMap<u32, Hold>,
-    /// Those of them that it was given.
+    /// Those of them that it was given, by whoever decides.
     pub given: BTreeSet<u32>,
     /// How many it has of the volumes that the service asks for, by replica.
     pub volumes: BTreeMap<u32, usize>,
@@ -86,9 +86,9 @@ struct Right {
     hold: Option<Hold>,
     volumes: usize,
     matches: bool,
-    is_here: bool,
-    /// Of two that are as good, the one where everybody expects it.
+    /// Of two that are as good, the one where everybody expects it, though its agent may just restart.
     is_given: bool,
+    is_here: bool,
     weight: Hash256,
 }
 
@@ -137,8 +137,8 @@ impl<'a> Placing<'a> {
             hold: host.holds.get(&number).copied(),
             volumes: host.volumes.get(&number).copied().unwrap_or_default(),
             matches: host.matches,
-            is_here: host.away.is_none(),
             is_given: host.given.contains(&number),
+            is_here: host.away.is_none(),
             weight: self.weights[at],
         };
         let patience = self.wanted.reschedule_after;

@@ -1,6 +1,6 @@
 //! Files that survive a power cut: written beside, synced, renamed.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,23 +12,30 @@ const KEPT: u32 = 20;
 
 /// Replaces `path` with `content`: a reader, also one after a crash, sees all of it or the old one.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    exchange(path, content, File::sync_all)?;
-    sync_dir_of(path)
+    replace_known(path, content).map(drop)
+}
+
+/// The same, and says by what the file is known again that was put there; whatever became of it since.
+pub fn replace_known(path: &Path, content: &[u8]) -> io::Result<Metadata> {
+    let file = exchange(path, content, File::sync_all)?;
+    sync_dir_of(path)?;
+    file.metadata()
 }
 
 /// The same without waiting for the disk: after a power cut there may be anything, or nothing.
 pub fn replace_soon(path: &Path, content: &[u8]) -> io::Result<()> {
-    exchange(path, content, |_| Ok(()))
+    exchange(path, content, |_| Ok(())).map(drop)
 }
 
-fn exchange(path: &Path, content: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
+fn exchange(path: &Path, content: &[u8], sync: fn(&File) -> io::Result<()>) -> io::Result<File> {
     let beside = beside(path, ".new");
     let mut file = private().create(true).truncate(true).open(&beside)?;
     let written = file.write_all(content).and_then(|()| sync(&file));
     written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
         // A half-written file would only take up room on a disk that may be full.
         let _ = std::fs::remove_file(&beside);
-    })
+    })?;
+    Ok(file)
 }
 
 /// Opens `path`, which exists, to add to its end.

@@ -170,6 +170,11 @@ impl Inbox {
         });
     }
 
+    /// The session there is now.
+    pub fn in_session(&self) -> Option<SessionId> {
+        self.word().session
+    }
+
     /// Nothing new is to be begun.
     pub fn end(&self) {
         self.tell(|word| word.is_ending = true);

@@ -154,7 +154,8 @@ pub struct Lane {
     sections: Option<Sections>,
 
     said: Said,
-    reports: Vec<DeploymentReport>,
+    /// How what is wanted is; none before the first look.
+    reports: Option<Vec<DeploymentReport>>,
     /// Whether something of ours is here.
     has_containers: bool,
     /// The volumes of numbered replicas that are here, as far as is known.
@@ -237,7 +238,7 @@ impl Lane {
             watch: None,
             sections: None,
             said: Said::default(),
-            reports: Vec::new(),
+            reports: None,
             has_containers: false,
             volumes: None,
             looked: None,
@@ -358,7 +359,7 @@ impl Lane {
 
     /// Says once that nothing is here, if somebody may think otherwise.
     async fn stay_quiet(&mut self, idle: Idle, desired: &Desired) -> Idle {
-        self.reports.clear();
+        self.reports = Some(Vec::new());
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }
@@ -445,6 +446,7 @@ impl Lane {
                 done = &mut work => return done,
                 _ = tokio::time::timeout(PATIENCE, changes(&mut self.sections)) => {}
             }
+            self.hear_of_session().await;
             self.settle_sections(Some(account)).await;
             self.say_how_sections_are().await;
         }

@@ -205,6 +205,8 @@ fn what_serves_stays_where_it_serves_and_what_was_decided_is_not_decided_anew() 
         assert_eq!(goes_to([found, given(other, Hold::Has)]), name(one), "it has to begin there");
         let found = holding(one, Hold::Serves);
         assert_eq!(goes_to([found, given(other, Hold::Serves)]), name(other), "both are as good");
+        let restarts = Candidate { away: Some(Duration::ZERO), ..given(other, Hold::Serves) };
+        assert_eq!(goes_to([holding(one, Hold::Serves), restarts]), name(other));
         let leaves = holding(one, Hold::Leaves);
         assert_eq!(goes_to([leaves.clone(), given(other, Hold::Has)]), name(other));
         assert_eq!(goes_to([leaves, here(other, &[])]), name(one), "nobody else has it any more");

@@ -362,11 +362,13 @@ impl Book {
         }
         self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
         self.leads_otherwise(agent);
+        self.stir(agent);
         let services = &self.services;
         self.view.hosts.change(agent, |host| {
             host.presence = after;
-            if after.away_since().is_some() {
-                host.suspect(services);
+            match after.away_since() {
+                Some(_) => host.suspect(services),
+                None => host.trust(),
             }
         });
         self.stir(agent);

@@ -54,6 +54,8 @@ pub struct HostView {
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is
     /// away, what it was told to make.
     pub volumes: Kept,
+    /// The same without what it was only told to make: all there is, if it turns out to be here.
+    pub said: Option<Kept>,
     /// Whether that is only what others say.
     pub is_hearsay: bool,
     /// How names, routes and mesh are there.
@@ -133,6 +135,7 @@ impl HostView {
             given: Placed::new(),
             taken: Placed::new(),
             volumes: Kept::new(),
+            said: None,
             is_hearsay: false,
             network: None,
             behind: None,
@@ -145,7 +148,7 @@ impl HostView {
     /// Takes what changed.
     pub fn reported(&mut self, mut report: ServicesReport) {
         if let Some(volumes) = report.volumes.take() {
-            self.volumes = numbered(volumes);
+            (self.volumes, self.said) = (numbered(volumes), None);
         }
         if report.whole {
             // What it has it says itself; what others said it was given, it may have lost since.
@@ -159,6 +162,12 @@ impl HostView {
         let serves = |it: &&DeploymentReport| it.phase == Phase::Retiring && it.serves;
         self.resumed += report.deployments.iter().filter(serves).count() as u64;
         self.deployments.take(report);
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.retain(|service, numbers| {
+            numbers.retain(|number| self.running(service).any(|(it, _)| it == *number));
+            !numbers.is_empty()
+        });
+        self.taken = taken;
     }
 
     /// Takes note that nobody looks after it any more: what is left of it is which volumes it has.
@@ -179,6 +188,7 @@ impl HostView {
 
     /// Takes note that it cannot be asked any more: what it was told to make it may have made.
     pub fn suspect(&mut self, services: &Services) {
+        self.said.get_or_insert_with(|| self.volumes.clone());
         for (name, numbers) in &self.given {
             let Some(service) = services.get(name).filter(|it| self.is_matched_by(it)) else {
                 continue;
@@ -191,6 +201,13 @@ impl HostView {
             for number in numbers {
                 kept.entry(*number).or_default().extend(asked.keys().cloned());
             }
+        }
+    }
+
+    /// Takes note that it answers, and goes on saying what it makes.
+    pub fn trust(&mut self) {
+        if let Some(said) = self.said.take() {
+            self.volumes = said;
         }
     }
 
@@ -307,6 +324,12 @@ impl HostView {
             *best = hold.max(*best);
         }
         holds
+    }
+
+    /// The numbered replicas of a service that it was given, not by hearsay.
+    pub(super) fn decided(&self, service: &ServiceName) -> BTreeSet<u32> {
+        let given = self.given.get(service).filter(|_| !self.is_hearsay);
+        given.cloned().unwrap_or_default()
     }
 
     /// The numbered replicas of a service that it runs, well or not. What retires is on its way out.

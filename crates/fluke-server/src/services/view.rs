@@ -75,8 +75,8 @@ impl View {
                 // Nothing of what ran there does before it says so.
                 host.deployments.values_mut().for_each(|it| it.serves = false);
             }
-            (host.presence, host.has_claimed) = (presence, false);
-            host.taken.clear();
+            // What it made while nobody heard of it, it says itself.
+            (host.presence, host.has_claimed, host.said) = (presence, false, None);
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
         };
@@ -142,10 +142,11 @@ impl View {
         &mut self,
         is_numbered: impl Fn(&ServiceName) -> bool,
     ) -> Vec<ServiceName> {
-        let is_given = |service: &ServiceName| {
-            self.hosts.of(service).any(|(_, host)| host.given.contains_key(service))
+        let is_placed = |service: &ServiceName| {
+            let is_its = |placed: &Placed| placed.contains_key(service);
+            self.hosts.of(service).any(|(_, host)| is_its(&host.given) || is_its(&host.taken))
         };
-        let others = self.hosts.services().filter(|it| !is_numbered(it) && is_given(it));
+        let others = self.hosts.services().filter(|it| !is_numbered(it) && is_placed(it));
         let others: Vec<ServiceName> = others.cloned().collect();
         others.iter().for_each(|service| self.give(service, &Placement::new()));
         others
@@ -378,7 +379,7 @@ pub(super) fn placed_by<'a>(
         matches: takes(host, service),
         away: host.presence.away_since().map(|since| now.saturating_duration_since(since)),
         holds: host.holds(&service.name),
-        given: host.given.get(&service.name).cloned().unwrap_or_default(),
+        given: host.decided(&service.name),
         volumes: host.volumes_of(service).map(|(it, names)| (it, names.count())).gather(),
     };
     let candidates: Vec<Candidate> = hosts.map(candidate).collect();

@@ -27,7 +27,8 @@ impl Lane {
         self.expect_podman();
         let nothing = Seen::nothing();
         let plan = self.plan(desired, &nothing, &BTreeMap::new());
-        self.reports = saying::in_the_dark(&self.reports, &plan, &why);
+        let known = self.reports.take().unwrap_or_default();
+        self.reports = Some(saying::in_the_dark(&known, &plan, &why));
     }
 
     /// Podman answers.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::directory::{Claim, Subnet};
+use fluke_model::id::SessionId;
 use fluke_model::policy::Trigger;
 
 use super::desired::Desired;
@@ -58,13 +59,29 @@ impl Lane {
             news = News::Word;
             self.take_up(settle, now);
         }
-        if self.session != session {
+        if self.is_now_in(session) {
             news = News::Session;
-            self.session = session;
-            self.said = Said::default();
-            self.settling.retain(|it| Some(it.settle.instruction.session) == session);
         }
         snapshot.unwrap_or(news)
+    }
+
+    /// Takes note of a session that began or ended in the middle of something: whoever is at the
+    /// other end knows nothing of this host yet, and does not wait for all that is to be done.
+    pub(super) async fn hear_of_session(&mut self) {
+        if self.is_now_in(self.inbox.in_session()) && self.reports.is_some() {
+            self.say_how_containers_are().await;
+        }
+    }
+
+    /// Whether that is another session than before, in which nothing was said yet.
+    fn is_now_in(&mut self, session: Option<SessionId>) -> bool {
+        if self.session == session {
+            return false;
+        }
+        self.session = session;
+        self.said = Said::default();
+        self.settling.retain(|it| Some(it.settle.instruction.session) == session);
+        true
     }
 
     /// What was known before this came is looked at again.

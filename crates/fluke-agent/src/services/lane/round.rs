@@ -50,6 +50,7 @@ impl Lane {
         let mut made = None;
         let leaving = loop {
             self.catch_up();
+            self.hear_of_session().await;
             let seen = self.look(&desired, &account).await;
             self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
@@ -155,7 +156,7 @@ impl Lane {
         self.fetch(desired, &plan.fetch, account);
         self.released.retain(|id, _| !plan.leads_again_to(*id));
         self.look_at = plan.look_at;
-        self.reports.clone_from(&plan.reports);
+        self.reports = Some(plan.reports.clone());
         if let Some(problem) = &plan.network_problem {
             tracing::warn!(problem, "the network of containers cannot be made");
         }
@@ -306,7 +307,7 @@ impl Lane {
     fn address(&mut self, change: &Change) -> Option<u8> {
         let Change::Deploy { deployment, .. } = change else { return None };
         let subnet = self.subnet();
-        let used = self.reports.iter().filter_map(|report| report.address);
+        let used = self.reports.iter().flatten().filter_map(|report| report.address);
         let mut taken = addresses::last_bytes(subnet, used);
         taken.extend(&self.unusable);
         let before = self.addresses.clone();

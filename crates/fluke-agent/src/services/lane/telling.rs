@@ -6,16 +6,14 @@ use super::Lane;
 
 impl Lane {
     pub(super) async fn say_how_containers_are(&mut self) {
-        if self.session.is_none() {
-            return;
-        }
+        let (Some(reports), Some(_)) = (&self.reports, self.session) else { return };
         // Where others are comes first: whoever hears only what is here would make up for the rest.
         if self.said.placements()
             && let Some(placements) = self.inbox.tables().placements
         {
             self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
         }
-        if let Some(report) = self.said.deployments(&self.reports, self.volumes.as_ref()) {
+        if let Some(report) = self.said.deployments(reports, self.volumes.as_ref()) {
             self.scribe.say(ToServer::Services(report)).await;
         }
     }

@@ -1,6 +1,7 @@
 //! The names that were last known, kept for the next start by a task that may wait for the disk:
 //! whoever answers does not.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,9 +41,9 @@ impl Keeper {
     /// Begins with what is kept at `path`, which comes first; nothing where there is none. What
     /// cannot be read is put aside.
     pub fn open(path: &Path) -> (Option<Arc<Names>>, Self) {
-        let mark = mark(path);
+        let mark = std::fs::metadata(path).ok().map(|file| mark(&file));
         let names = load(path).map(Arc::new);
-        let kept = names.as_ref().zip(mark.ok());
+        let kept = names.as_ref().zip(mark);
         let kept = kept.map(|(names, mark)| Kept { names: names.hash(), mark });
         let (wanted, received) = watch::channel(names.clone());
         let (told, problem) = watch::channel(None);
@@ -107,18 +108,18 @@ async fn keep(
 
 /// Has `names` at `path`, where they are not as they were `kept`.
 pub(super) fn save(path: &Path, names: &Names, kept: Option<Kept>) -> io::Result<Kept> {
-    let is_kept = |kept: &Kept| kept.names == names.hash() && mark(path).ok() == Some(kept.mark);
+    let is_there = |mark: Mark| std::fs::metadata(path).is_ok_and(|file| self::mark(&file) == mark);
+    let is_kept = |kept: &Kept| kept.names == names.hash() && is_there(kept.mark);
     if let Some(kept) = kept.filter(is_kept) {
         return Ok(kept);
     }
     let content = serde_json::to_vec(names).map_err(io::Error::other)?;
-    files::replace(path, &content)?;
-    Ok(Kept { names: names.hash(), mark: mark(path)? })
+    let file = files::replace_known(path, &content)?;
+    Ok(Kept { names: names.hash(), mark: mark(&file) })
 }
 
-fn mark(path: &Path) -> io::Result<Mark> {
-    let is = std::fs::metadata(path)?;
-    Ok((is.ino(), is.len(), is.mtime(), is.mtime_nsec()))
+fn mark(file: &Metadata) -> Mark {
+    (file.ino(), file.len(), file.mtime(), file.mtime_nsec())
 }
 
 fn load(path: &Path) -> Option<Names> {

@@ -68,10 +68,12 @@ impl Book {
             return;
         }
         // Forgotten, but for the volumes that are on it.
+        self.touched.extend(host.services());
         if self.view.hosts.change(agent, |host| host.mesh.take().is_some()) == Some(true) {
             self.changed.peers.insert(agent.clone());
-            self.view.claims.give_up(agent);
         }
+        // Also that of one that was in the mesh, and refused it when it came last.
+        self.view.claims.give_up(agent);
         if self.view.hosts.get(agent).is_some_and(|host| host.volumes.is_empty()) {
             self.view.hosts.remove(agent);
         }

@@ -42,7 +42,8 @@ async fn what_names_become_while_a_change_takes_long_is_told_before_it_ends() {
     let dir = tempfile::tempdir().expect("a directory");
     let (out, mut said) = tokio::sync::mpsc::channel(16);
     let mut lane = asleep(dir.path(), &Allow::default());
-    (lane.scribe, lane.session, lane.config.dns_port) = (Scribe(out), Some(SessionId(1)), 0);
+    (lane.scribe, lane.config.dns_port) = (Scribe(out), 0);
+    lane.inbox.session(Some(SessionId(1)));
     lane.has_containers = true;
     let shop = ServiceName::new("shop").expect("a name");
     let names: Names = NameKey::rows(&shop, []).collect();
@@ -62,6 +63,40 @@ async fn what_names_become_while_a_change_takes_long_is_told_before_it_ends() {
     let work = tokio::time::timeout(Duration::from_secs(60), is_told);
     let done = lane.meanwhile(&Account { cause, held }, work).await;
     done.expect("it is told while the change is under way");
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_while_a_change_takes_long_is_told_of_everything_before_it_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (out, mut said) = tokio::sync::mpsc::channel(16);
+    let mut lane = asleep(dir.path(), &Allow::default());
+    (lane.scribe, lane.config.dns_port) = (Scribe(out), 0);
+    lane.has_containers = true;
+    let held = Arc::new(Held { commit: CommitId::new("c1"), snapshot: Arc::default() });
+    let cause = Cause { instruction: None, trigger: Trigger::Watch };
+    let account = Account { cause, held };
+    let mut told = async |lane: &mut Lane, session: u64| {
+        lane.inbox.session(Some(SessionId(session)));
+        let mut whole = None;
+        let is_told = async {
+            loop {
+                match said.recv().await {
+                    Some(FromLane::Say(message)) => match *message {
+                        ToServer::Services(report) => whole = Some(report.whole),
+                        ToServer::Network(_) => return,
+                        _ => {}
+                    },
+                    _ => return,
+                }
+            }
+        };
+        let work = tokio::time::timeout(Duration::from_secs(60), is_told);
+        lane.meanwhile(&account, work).await.expect("it is told while the change is under way");
+        whole
+    };
+    assert_eq!(told(&mut lane, 1).await, None, "nobody has looked at containers yet");
+    lane.reports = Some(Vec::new());
+    assert_eq!(told(&mut lane, 2).await, Some(true));
 }
 
 #[tokio::test]

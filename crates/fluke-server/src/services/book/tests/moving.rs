@@ -112,11 +112,8 @@ fn a_replica_that_goes_to_its_volume_or_back_to_where_it_runs_is_told_of_too() {
     lab.says("b", Word::Services(report));
     assert_eq!(lab.told(), ["replica 0 goes from a to b: its volume is on b"]);
 
-    let mut lab = on_a();
+    let mut lab = Lab::settled(Some(1));
     lab.joins("b", vec![]);
-    lab.says("a", Word::Silent);
-    lab.passes(RESCHEDULE_AFTER);
-    lab.told();
     lab.joins("a", vec![zero()]);
     assert_eq!(lab.told(), ["replica 0 goes from b to a: it runs on a already"]);
 }
@@ -195,5 +192,46 @@ fn a_host_that_comes_back_with_a_replica_that_serves_elsewhere_by_now_does_not_g
         lab.told();
         lab.joins(back, vec![zero()]);
         assert_eq!(lab.told(), Vec::<String>::new(), "both are as good");
+    }
+}
+
+#[test]
+fn a_replica_that_found_another_place_stays_there_whatever_its_host_says_or_does_not_when_it_is_back()
+ {
+    let moved = |gone: Word| {
+        let mut lab = on_a();
+        lab.joins("e", vec![]);
+        lab.says("a", gone);
+        lab.passes(RESCHEDULE_AFTER);
+        assert_eq!(lab.told(), ["replica 0 goes from a to e: a was away for 5m"]);
+        lab
+    };
+    for gone in [Word::Silent, Word::GoesDown, Word::Left] {
+        let mut lab = moved(gone);
+        // It has no luck with its agent.
+        for _ in 0..3 {
+            lab.comes("a", NodeType::Worker);
+            lab.says("a", Word::Left);
+        }
+        lab.joins("a", vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"));
+        assert_eq!(lab.addresses(), ["10.200.1.4"], "a serves for as long as e does not");
+        lab.comes("a", NodeType::Worker);
+        lab.reports("a", vec![zero()]);
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_old_word_of_where_a_replica_was_does_not_take_it_from_where_it_is() {
+    for ghost in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        lab.joins("e", vec![]);
+        lab.says("e", Word::Left);
+        lab.comes("z", NodeType::Worker);
+        lab.says("z", Word::Placements(Table::from(vec![(web(), on(0, ghost))])));
+        lab.joins("e", vec![]);
+        assert_eq!(lab.placed()[&0], name("e"));
+        assert_eq!(lab.told(), Vec::<String>::new());
     }
 }

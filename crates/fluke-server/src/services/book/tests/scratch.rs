@@ -168,6 +168,15 @@ fn is_as_made_anew(lab: &Lab) {
         let anew = placed_by(how, view.hosts.iter(), service, now);
         assert_eq!(given(view, &service.name), anew, "{}", service.name);
     }
+    for (name, host) in view.hosts.iter() {
+        for (service, number) in
+            host.taken.iter().flat_map(|(service, all)| all.iter().map(move |it| (service, it)))
+        {
+            assert!(host.running(service).any(|(it, _)| it == *number), "{name} runs {number}");
+            let heir = given(view, service).remove(number);
+            assert!(heir.is_some_and(|heir| heir != *name), "{number} was given to another one");
+        }
+    }
     let leavers = leavers(view, services, now);
     assert_eq!(lab.book.editions.gone_by(u64::MAX).cloned().collect::<BTreeSet<_>>(), leavers);
     let released = released(&lab.book, now);

@@ -1,5 +1,7 @@
 //! Whose subnet is whose, and what becomes of a host for which none is left.
 
+use fluke_model::service::ServiceExecutor;
+
 use super::*;
 use crate::services::fixture::take_all;
 
@@ -94,4 +96,22 @@ fn a_host_that_gave_its_subnet_up_is_not_told_to_take_it_back() {
     assert_eq!(subnet(&lab), None, "it has not said which it takes to be its own");
     lab.says("a", mesh(9));
     assert_eq!(subnet(&lab), Some(9));
+}
+
+#[test]
+fn a_host_that_is_forgotten_leaves_its_subnet_also_if_it_refused_the_mesh_at_last() {
+    let mut lab = Lab::settled(None);
+    lab.joins("a", vec![]);
+    lab.says("a", mesh(7));
+    take_all(lab.book.claims_mut());
+    let executors = ServiceExecutor::ALL.into_iter().filter(|it| *it != ServiceExecutor::Mesh);
+    let (labels, node_type) = (Labels::default(), NodeType::Worker);
+    lab.comes_as("a", Word::Came(Came { labels, node_type, executors: executors.collect() }));
+    lab.reports("a", vec![deployment("a", Replica::Own, [10, 200, 7, 2])]);
+    lab.says("a", Word::Left);
+    lab.passes(REMEMBERED);
+    assert!(!lab.book.view().hosts.contains_key(&name("a")));
+    lab.joins("b", vec![]);
+    lab.says("b", mesh(7));
+    assert_eq!(lab.told[&name("b")].subnet.map(|claim| claim.subnet.number()), Some(7));
 }

@@ -311,6 +311,27 @@ fn what_a_host_was_told_to_make_just_before_it_was_lost_may_be_there() {
 }
 
 #[test]
+fn what_a_host_was_only_suspected_to_have_is_not_waited_for_once_it_answers() {
+    let mut lab = Lab::settled(Some(0));
+    lab.comes_as("x", came(labels(true), NodeType::Worker));
+    lab.reports("x", vec![]);
+    lab.wants(stateful(1));
+    let is_at = |lab: &Lab, host| assert_eq!(lab.placed()[&0], name(host));
+    is_at(&lab, "x");
+    // Its image cannot be had, so it makes no volume.
+    lab.says("x", Word::Silent);
+    lab.comes_as("y", came(labels(true), NodeType::Worker));
+    lab.reports("y", vec![]);
+    lab.passes(Duration::from_secs(1_000));
+    is_at(&lab, "x");
+    lab.says("x", Word::Answers);
+    is_at(&lab, "x");
+    lab.comes_as("x", came(labels(false), NodeType::Worker));
+    lab.reports("x", vec![]);
+    is_at(&lab, "y");
+}
+
+#[test]
 fn one_who_was_away_for_long_and_is_first_to_speak_starts_nothing_with_an_empty_volume() {
     let mut fleet = Fleet::of(&THREE, 1);
     fleet.leaves("a");
