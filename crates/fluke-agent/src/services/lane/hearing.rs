@@ -68,7 +68,7 @@ impl Lane {
     /// Takes note of a session that began or ended in the middle of something: whoever is at the
     /// other end knows nothing of this host yet, and does not wait for all that is to be done.
     pub(super) async fn hear_of_session(&mut self) {
-        if self.is_now_in(self.inbox.in_session()) && self.reports.is_some() {
+        if self.is_now_in(self.inbox.in_session()) {
             self.say_how_containers_are().await;
         }
     }
