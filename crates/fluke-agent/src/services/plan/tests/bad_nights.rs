@@ -16,6 +16,8 @@ enum Night {
     Commit([Option<u8>; 3]),
     /// A container dies.
     Dies(usize),
+    /// The host is started anew: of whatever ran an older Podman says that it was made.
+    Reboots,
     /// Somebody begins to stop or to remove one, and does not get to the end of it.
     Abandoned(usize),
     /// Somebody removes one.
@@ -54,6 +56,7 @@ fn night() -> impl Strategy<Value = Night> {
     prop_oneof![
         prop::array::uniform3(prop::option::of(0u8..4)).prop_map(Night::Commit),
         any::<usize>().prop_map(Night::Dies),
+        Just(Night::Reboots),
         any::<usize>().prop_map(Night::Abandoned),
         any::<usize>().prop_map(Night::Vanishes),
         any::<usize>().prop_map(Night::Tampered),
@@ -142,6 +145,7 @@ impl World {
                     self.alive.remove(&id);
                 }
             }
+            Night::Reboots => self.reboots(),
             Night::Abandoned(which) => {
                 if let Some(it) = self.one(which) {
                     let ran = std::mem::replace(&mut it.state, State::Changing) == State::Running;
@@ -221,6 +225,16 @@ impl World {
         self.host.released.clear();
         self.told.clear();
         self.host.containers.iter_mut().for_each(|it| it.told_to_end = None);
+    }
+
+    /// Nothing runs any more, and when each was started is still known.
+    fn reboots(&mut self) {
+        for it in self.host.containers.iter_mut().filter(|it| it.is_ours) {
+            (it.state, it.process) = (State::Created, None);
+        }
+        self.abandoned.clear();
+        self.alive.clear();
+        self.is_restarted();
     }
 
     fn next(&mut self) -> Option<Change> {
@@ -534,6 +548,24 @@ proptest! {
         world.setbacks.forget_all();
         prop_assert_eq!(interruptions(&mut world, seconds), 1, "somebody asked");
         prop_assert!(serves(&world) && world.host.drift().is_empty());
+    }
+
+    #[test]
+    fn what_ran_before_a_reboot_is_there_to_go_back_to(
+        cannot_be_made: bool, works in 0usize..4, seconds in 60u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        let bad = if cannot_be_made { Night::Refused(1) } else { Night::Unstartable(1) };
+        world.happens(bad);
+        world.happens(Night::Commit([None, None, Some(1)]));
+        for _ in 0..works {
+            world.next().into_iter().for_each(|change| world.applies(change, true));
+        }
+        world.happens(Night::Reboots);
+        interruptions(&mut world, seconds);
+        prop_assert!(serves(&world) && !world.host.drift().is_empty());
     }
 
     #[test]
