@@ -10,7 +10,7 @@ mod asking;
 mod dark;
 mod desired;
 mod doing;
-mod doors;
+pub(super) mod doors;
 mod hearing;
 mod images;
 mod jobs;
