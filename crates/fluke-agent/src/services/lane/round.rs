@@ -188,7 +188,7 @@ impl Lane {
         container
     }
 
-    fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
+    pub(super) fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
         let is_there = |id: &_| seen.containers.iter().any(|it| it.origin.deployment == Some(*id));
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
@@ -207,7 +207,7 @@ impl Lane {
             Ending::Returns(_) => is_object(id) && !runs(id),
         });
         self.rest(desired, seen, now);
-        self.images.retain(|image| needs(image));
+        self.images.retain(|image| needs(image) && !seen.present.contains(image));
         self.jobs.give_up_but(needs);
         self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
         self.misplaced.retain(|id| is_wanted(id) || is_there(id));
