@@ -17,8 +17,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State,
-    THE_NETWORK, Why, ended, is_well, plan,
+    Change, Container, Deployment, Ending, Image, Network, Plan, Situation, State, THE_NETWORK,
+    Why, ended, is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -53,6 +53,7 @@ impl Lane {
             let seen = self.look(&desired, &account).await;
             self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
+            self.tell_of_stops().await;
             let plan = match seen {
                 Ok(seen) => {
                     self.tell_of_images(&desired, &seen).await;
@@ -258,9 +259,8 @@ impl Lane {
         desired: &Arc<Desired>,
         begun: &Account,
     ) -> Option<Made> {
-        if let Change::Stop { container, origin, why } = &change {
-            self.jobs.stop(container);
-            self.is_told_to_end(container, origin, why);
+        if let Change::Stop { .. } = &change {
+            self.stop(&change, begun);
             return None;
         }
         let began = Instant::now();
@@ -282,19 +282,6 @@ impl Lane {
                 None
             }
         }
-    }
-
-    /// What becomes of a container that has its time to end.
-    fn is_told_to_end(&mut self, container: &str, origin: &Origin, why: &Why) {
-        let ending = match why {
-            Why::Unwell(why) => Ending::Goes(why.clone()),
-            Why::Restarted(why) => Ending::Returns(why.clone()),
-            _ => return,
-        };
-        if let (Ending::Returns(_), Some(id)) = (&ending, origin.deployment) {
-            self.deployments.did_not_last(&id, Instant::now());
-        }
-        self.told_to_end.insert(container.to_owned(), ending);
     }
 
     fn room(&mut self, change: &Change) -> Room {
@@ -416,7 +403,7 @@ impl Lane {
         }
     }
 
-    async fn record(&self, change: &Change, account: &Account, fact: Fact) {
+    pub(super) async fn record(&self, change: &Change, account: &Account, fact: Fact) {
         let Some(subject) = doing::subject(change) else { return };
         let Account { cause, held } = account.clone();
         self.scribe.record(Note { cause, held, subject, fact }).await;
@@ -473,7 +460,7 @@ fn judge(
     }
 }
 
-fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
+pub(super) fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
     let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
 }
