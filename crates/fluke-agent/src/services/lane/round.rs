@@ -17,8 +17,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Ending, Image, Network, Plan, Situation, State, THE_NETWORK,
-    Why, ended, is_well, plan,
+    Change, Container, Deployment, Image, Network, Plan, Situation, State, THE_NETWORK, Why, ended,
+    is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -169,7 +169,7 @@ impl Lane {
     }
 
     /// What only the lane knows of a container is added to what Podman says.
-    fn known(&self, seen: &Container, now: Instant) -> Container {
+    pub(super) fn known(&self, seen: &Container, now: Instant) -> Container {
         let mut container = seen.clone();
         container.state = match container.state {
             State::Running if self.jobs.is_stopping(&container.id) => State::Changing,
@@ -203,10 +203,7 @@ impl Lane {
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
         let runs =
             |id: &str| seen.containers.iter().any(|it| it.id == id && it.state == State::Running);
-        self.told_to_end.retain(|id, ending| match ending {
-            Ending::Goes(_) => is_object(id),
-            Ending::Returns(_) => is_object(id) && !runs(id),
-        });
+        self.told_to_end.retain(|id, _| is_object(id) && !runs(id));
         self.rest(desired, seen, now);
         self.images.retain(|image| needs(image) && !seen.present.contains(image));
         self.jobs.give_up_but(needs);
@@ -341,6 +338,8 @@ impl Lane {
                 None => self.containers.failed(container.clone(), why.clone(), now),
             },
             Change::Remove { container, .. } | Change::Stop { container, .. } => {
+                // It may be gone all the same, and is not to come back at once.
+                self.did_not_work_out(change);
                 self.containers.failed(container.clone(), why.clone(), now);
             }
             Change::MakeNetwork { .. } => {
@@ -393,8 +392,12 @@ impl Lane {
 
     /// What did not become well is not tried again at once, and not by itself where what serves would
     /// have to be stopped for it.
-    fn did_not_work_out(&mut self, change: &Change) {
-        let Change::Remove { origin, why: Why::Unwell(why), .. } = change else { return };
+    pub(super) fn did_not_work_out(&mut self, change: &Change) {
+        let (Change::Remove { origin, why: Why::Unwell(why), .. }
+        | Change::Stop { origin, why: Why::Unwell(why), .. }) = change
+        else {
+            return;
+        };
         let Some(id) = origin.deployment else { return };
         let wanted = self.desired.as_ref().and_then(|desired| desired.deployment(id));
         match wanted.is_some_and(|wanted| wanted.spec.is_stateful()) {

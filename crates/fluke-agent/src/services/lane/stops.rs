@@ -34,12 +34,13 @@ impl Lane {
         self.told_to_end.insert(container.to_owned(), ending);
     }
 
-    /// Takes note that a container has ended, or was not stopped. What is tried again and again is
-    /// told once.
+    /// Takes note that a container has ended, or was not stopped. What it was told to end for holds
+    /// until it is seen to run: Podman may stop it after all. What is tried again and again is told
+    /// once.
     pub(super) fn stopped(&mut self, stopped: Stopped) {
         let container = stopped.container.clone();
         let Err(error) = &stopped.result else { return self.containers.forget(&container) };
-        self.told_to_end.remove(&container);
+        self.did_not_work_out(&stopped.change);
         if error.is_not_found() {
             // Somebody removed it in this moment: the next look tells.
             return;

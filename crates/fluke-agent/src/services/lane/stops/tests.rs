@@ -10,6 +10,7 @@ use super::*;
 use crate::executor::Allow;
 use crate::services::fixture;
 use crate::services::lane::desired::Desired;
+use crate::services::lane::look::Seen;
 use crate::services::lane::state::Cause;
 use crate::services::lane::tests::{asleep, overheard, service, spec, wanting};
 use crate::services::plan::{Container, State};
@@ -63,4 +64,40 @@ async fn a_container_that_cannot_be_stopped_is_told_of_once_and_tried_after_paus
     let why = &lane.containers.marks()["old"].why;
     assert!(why.starts_with("Podman does not answer"), "{why}");
     assert_eq!(*output, Output::from_text(why.clone()));
+}
+
+#[tokio::test]
+async fn what_is_not_well_goes_also_where_nobody_answered_whether_it_was_stopped() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut lane, desired) = lane(&dir);
+    let now = Instant::now();
+    let old = fixture::deployment("db", db("old"));
+    let mut old = fixture::container("old", &old, State::Exited);
+    old.started = Some(now);
+    let mut new = fixture::container("new", &desired.wanted[0], State::Running);
+    (new.started, new.process) = (Some(now), Some(7));
+    in_vain(&mut lane, &new, Why::Unwell("it is ill".into()), &desired).await;
+    assert!(lane.deployments.marks()[&desired.wanted[0].id].is_final);
+    lane.forgive();
+
+    // Podman has stopped it after all.
+    new.state = State::Exited;
+    let seen = |lane: &Lane, new: &Container| {
+        let containers = [&old, new].map(|it| lane.known(it, now)).into();
+        Seen { containers, ..Seen::nothing() }
+    };
+    let now_seen = seen(&lane, &new);
+    lane.take_note(&desired, &now_seen, now);
+    let goes = Change::Remove {
+        container: "new".into(),
+        origin: new.origin.clone(),
+        why: Why::Unwell("it is ill".into()),
+    };
+    assert_eq!(lane.plan(&desired, &now_seen, &[].into()).changes, [goes]);
+
+    // Or it has not: then it may have become well.
+    new.state = State::Running;
+    let now_seen = seen(&lane, &new);
+    lane.take_note(&desired, &now_seen, now);
+    assert!(lane.told_to_end.is_empty());
 }
