@@ -10,7 +10,7 @@ mod asking;
 mod dark;
 mod desired;
 mod doing;
-mod doors;
+pub(super) mod doors;
 mod hearing;
 mod images;
 mod jobs;
@@ -24,6 +24,7 @@ pub(super) mod rounds;
 pub(super) mod saying;
 pub(super) mod since;
 pub(super) mod state;
+mod stops;
 mod telling;
 mod watch;
 mod wiring;
@@ -56,7 +57,7 @@ use asking::Settling;
 use desired::Desired;
 use doors::Doors;
 use hearing::News;
-use jobs::{Done, Jobs, Pulled};
+use jobs::{Done, Jobs, Pulled, Stopped};
 use keeping::Unkept;
 use lives::Lives;
 use look::Known;
@@ -133,8 +134,9 @@ pub struct Lane {
     given_up: BTreeMap<DeploymentId, String>,
     containers: Setbacks<String>,
     images: Setbacks<String>,
-    /// Images that could not be fetched, which is not on record yet.
+    /// Images that could not be fetched, containers not stopped: what is not on record yet.
     untold: Vec<Pulled>,
+    unstopped: Vec<Stopped>,
     /// Whether Podman answers.
     reach: Setbacks<()>,
     /// The socket that was last tried.
@@ -225,6 +227,7 @@ impl Lane {
             containers: Setbacks::default(),
             images: Setbacks::default(),
             untold: Vec::new(),
+            unstopped: Vec::new(),
             reach: Setbacks::default(),
             sighting: Sighting::default(),
             arrival: None,
@@ -421,11 +424,8 @@ impl Lane {
                 self.was_let_go(&image, result);
                 false
             }
-            Done::Stopped { container, result } => {
-                if let Err(why) = result {
-                    self.told_to_end.remove(&container);
-                    self.containers.failed(container, why, now);
-                }
+            Done::Stopped(stopped) => {
+                self.stopped(stopped);
                 true
             }
             Done::Asked { question, answer } => {

@@ -250,6 +250,17 @@ pub struct Situation<'a> {
     pub now: Instant,
 }
 
+impl Situation<'_> {
+    /// What keeps a change from being made now: it could not be a moment ago.
+    fn holds_up(&self, change: &Change) -> Option<&Setback> {
+        self.is_held_up(change.object()?)
+    }
+
+    fn is_held_up(&self, object: &str) -> Option<&Setback> {
+        self.held_up.get(object).filter(|setback| setback.until > self.now)
+    }
+}
+
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -433,12 +444,9 @@ impl Plan {
 
     /// Leaves out what is done to containers that could not be changed a moment ago.
     fn leave_alone(&mut self, situation: &Situation<'_>) {
-        let held_up = |change: &Change| {
-            let setback = situation.held_up.get(change.object()?)?;
-            (setback.until > situation.now).then_some(setback.until)
-        };
-        let until = self.changes.iter().filter_map(held_up).min();
-        self.changes.retain(|change| held_up(change).is_none());
+        let held_up = self.changes.iter().filter_map(|change| situation.holds_up(change));
+        let until = held_up.map(|setback| setback.until).min();
+        self.changes.retain(|change| situation.holds_up(change).is_none());
         until.into_iter().for_each(|until| self.look_by(until));
     }
 

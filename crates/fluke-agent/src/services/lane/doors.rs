@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fluke_model::gather::Gather;
 
-use crate::services::plan::{Container, Deployment, State, TIME_TO_LISTEN};
+use crate::services::plan::{Container, Deployment, Origin, State, TIME_TO_LISTEN};
 
 /// After the first try.
 const SOONEST: Duration = Duration::from_millis(10);
@@ -53,7 +53,8 @@ pub struct Knock {
 
 impl Doors {
     /// Takes note of who is there now. One that is not wanted any more is tried on: it may have to
-    /// serve until its successor does.
+    /// serve until its successor does. In another life it is tried where that one is to listen:
+    /// nobody knows more of its ports.
     pub fn see(&mut self, containers: &[Container], wanted: &[Deployment], now: Instant) {
         let running = containers.iter().filter(|it| it.is_ours && it.state == State::Running);
         let running: BTreeMap<&str, &Container> = running.map(|it| (it.id.as_str(), it)).gather();
@@ -61,15 +62,17 @@ impl Doors {
             running.get(id.as_str()).is_some_and(|it| it.process == Some(door.process))
         });
         for (id, it) in running {
-            let wanted = wanted.iter().find(|of| Some(of.id) == it.origin.deployment);
-            let ports = wanted.filter(|it| it.spec.health.is_none()).map(|it| &it.listens);
-            let (Some(ports), Some(process), Some(address)) = (ports, it.process, it.address)
+            let wanted = wanted.iter().find(|of| is_in_place_of(of, it));
+            let wanted = wanted.filter(|_| it.check.is_none());
+            let (Some(wanted), Some(process), Some(address)) = (wanted, it.process, it.address)
             else {
                 continue;
             };
-            let door = self.0.entry(id.to_owned());
-            let door = door.or_insert_with(|| Door::new(process, address, now));
-            door.shall_have(ports, now);
+            if Some(wanted.id) == it.origin.deployment || !self.0.contains_key(id) {
+                let door = self.0.entry(id.to_owned());
+                let door = door.or_insert_with(|| Door::new(process, address, now));
+                door.shall_have(&wanted.listens, now);
+            }
         }
     }
 
@@ -130,6 +133,12 @@ impl Door {
     fn is_shut(&self) -> bool {
         self.silent().next().is_some()
     }
+}
+
+/// Whether this is wanted where a container is: as it is, or as another version.
+fn is_in_place_of(wanted: &Deployment, container: &Container) -> bool {
+    let Origin { service, replica, .. } = &container.origin;
+    service.as_ref() == Some(&wanted.service) && *replica == Some(wanted.replica)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::doors::Knock;
 use super::rounds::{Answer, Question};
+use crate::services::plan::Change;
 use crate::services::podman::{Podman, PodmanError, Progress};
 use crate::services::sections::Account;
 
@@ -48,12 +49,7 @@ pub enum Done {
         result: Result<(), String>,
     },
     /// A container has ended, or would not.
-    Stopped {
-        /// Which.
-        container: String,
-        /// Why not.
-        result: Result<(), String>,
-    },
+    Stopped(Stopped),
     /// A container was asked how it feels.
     Asked {
         /// What.
@@ -82,6 +78,21 @@ pub struct Pulled {
     /// How long that took.
     pub took: Duration,
     /// On whose account it was asked for.
+    pub account: Account,
+}
+
+/// How it ended that a container was told to end.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Which.
+    pub container: String,
+    /// What was to be done.
+    pub change: Change,
+    /// Why it was not.
+    pub result: Result<(), PodmanError>,
+    /// When it was told.
+    pub began: Instant,
+    /// On whose account it was.
     pub account: Account,
 }
 
@@ -151,13 +162,14 @@ impl Jobs {
         });
     }
 
-    /// Tells a container to end.
-    pub fn stop(&mut self, container: &str) {
+    /// Tells a container to end, as this change says.
+    pub fn stop(&mut self, container: &str, change: Change, account: Account) {
         if self.stopping.insert(container.to_owned()) {
             let (podman, container) = (self.podman.clone(), container.to_owned());
+            let began = Instant::now();
             self.running.spawn(async move {
                 let result = podman.stop(&container, GRACE).await;
-                Done::Stopped { container, result: result.map_err(|error| error.to_string()) }
+                Done::Stopped(Stopped { container, change, result, began, account })
             });
         }
     }
@@ -229,7 +241,7 @@ impl Jobs {
     fn ended(&mut self, done: Done) -> Done {
         match &done {
             Done::Pulled(Pulled { image, .. }) => drop(self.pulls.remove(image)),
-            Done::Stopped { container, .. } => drop(self.stopping.remove(container)),
+            Done::Stopped(Stopped { container, .. }) => drop(self.stopping.remove(container)),
             Done::LetGo { .. } => self.letting_go = false,
             Done::Asked { .. } | Done::Knocked { .. } | Done::Note => {}
         }

@@ -47,27 +47,24 @@ impl Lane {
         }
     }
 
-    /// Takes note that an image came, or did not. What is tried again and again is told once.
+    /// Takes note that an image came, or did not. What came has not worked out before it is found.
+    /// What is tried again and again is told once.
     pub(super) fn pulled(&mut self, pulled: Pulled) {
         let image = pulled.image.clone();
-        match pulled.result.clone() {
-            Ok(id) => {
-                self.images.retain(|known| *known != image);
-                self.fetched.came(image, id);
-                self.unkept.fetched = true;
-            }
-            Err(why) => {
-                let is_first = !self.images.marks().contains_key(&image);
-                self.images.gave_up(image, why, Instant::now());
-                self.untold.extend(is_first.then_some(pulled));
-            }
+        if let Ok(id) = &pulled.result {
+            self.fetched.came(image.clone(), id.clone());
+            self.unkept.fetched = true;
         }
+        let is_first = !self.images.marks().contains_key(&image);
+        self.images.gave_up(image, why_not(&pulled), Instant::now());
+        self.untold.extend(is_first.then_some(pulled));
     }
 
     /// Tells of images that could not be fetched, under the name of everything that waits for them.
     pub(super) async fn tell_of_images(&mut self, desired: &Desired, seen: &Seen) {
         let is_there = |id| seen.containers.iter().any(|it| it.origin.deployment == Some(id));
-        for pulled in std::mem::take(&mut self.untold) {
+        let untold = std::mem::take(&mut self.untold).into_iter();
+        for pulled in untold.filter(|pulled| !seen.present.contains(&pulled.image)) {
             let waits = |it: &&Deployment| it.spec.image == pulled.image && !is_there(it.id);
             for wanted in desired.wanted.iter().filter(waits) {
                 for fact in facts(&pulled) {
@@ -85,8 +82,18 @@ impl Lane {
 /// What is on record of an image that could not be fetched.
 fn facts(pulled: &Pulled) -> [Fact; 2] {
     let reason = format!("its image is not on this host: {}", pulled.image);
-    let why = pulled.result.as_ref().err().cloned().unwrap_or_default();
     let duration_ms = pulled.took.as_millis().try_into().unwrap_or(u64::MAX);
-    let (outcome, output) = (Outcome::Failure, Output::from_text(why));
+    let (outcome, output) = (Outcome::Failure, Output::from_text(why_not(pulled)));
     [Fact::Began { reason }, Fact::Ended { outcome, duration_ms, output }]
 }
+
+/// Why an image that was fetched is not here, if it is not.
+fn why_not(pulled: &Pulled) -> String {
+    match &pulled.result {
+        Ok(_) => format!("{} was fetched, and Podman does not find it", pulled.image),
+        Err(why) => why.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Ending, Image, Network, Origin, Plan, Situation, State,
-    THE_NETWORK, Why, ended, is_well, plan,
+    Change, Container, Deployment, Image, Network, Plan, Situation, State, THE_NETWORK, Why, ended,
+    is_well, plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -54,6 +54,7 @@ impl Lane {
             let seen = self.look(&desired, &account).await;
             self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
+            self.tell_of_stops().await;
             let plan = match seen {
                 Ok(seen) => {
                     self.tell_of_images(&desired, &seen).await;
@@ -169,7 +170,7 @@ impl Lane {
     }
 
     /// What only the lane knows of a container is added to what Podman says.
-    fn known(&self, seen: &Container, now: Instant) -> Container {
+    pub(super) fn known(&self, seen: &Container, now: Instant) -> Container {
         let mut container = seen.clone();
         container.state = match container.state {
             State::Running if self.jobs.is_stopping(&container.id) => State::Changing,
@@ -189,7 +190,7 @@ impl Lane {
         container
     }
 
-    fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
+    pub(super) fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
         let is_there = |id: &_| seen.containers.iter().any(|it| it.origin.deployment == Some(*id));
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
@@ -203,12 +204,9 @@ impl Lane {
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
         let runs =
             |id: &str| seen.containers.iter().any(|it| it.id == id && it.state == State::Running);
-        self.told_to_end.retain(|id, ending| match ending {
-            Ending::Goes(_) => is_object(id),
-            Ending::Returns(_) => is_object(id) && !runs(id),
-        });
+        self.told_to_end.retain(|id, _| is_object(id) && !runs(id));
         self.rest(desired, seen, now);
-        self.images.retain(|image| needs(image));
+        self.images.retain(|image| needs(image) && !seen.present.contains(image));
         self.jobs.give_up_but(needs);
         self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
         self.misplaced.retain(|id| is_wanted(id) || is_there(id));
@@ -259,9 +257,8 @@ impl Lane {
         desired: &Arc<Desired>,
         begun: &Account,
     ) -> Option<Made> {
-        if let Change::Stop { container, origin, why } = &change {
-            self.jobs.stop(container);
-            self.is_told_to_end(container, origin, why);
+        if let Change::Stop { .. } = &change {
+            self.stop(&change, begun);
             return None;
         }
         let began = Instant::now();
@@ -283,19 +280,6 @@ impl Lane {
                 None
             }
         }
-    }
-
-    /// What becomes of a container that has its time to end.
-    fn is_told_to_end(&mut self, container: &str, origin: &Origin, why: &Why) {
-        let ending = match why {
-            Why::Unwell(why) => Ending::Goes(why.clone()),
-            Why::Restarted(why) => Ending::Returns(why.clone()),
-            _ => return,
-        };
-        if let (Ending::Returns(_), Some(id)) = (&ending, origin.deployment) {
-            self.deployments.did_not_last(&id, Instant::now());
-        }
-        self.told_to_end.insert(container.to_owned(), ending);
     }
 
     fn room(&mut self, change: &Change) -> Room {
@@ -355,6 +339,8 @@ impl Lane {
                 None => self.containers.failed(container.clone(), why.clone(), now),
             },
             Change::Remove { container, .. } | Change::Stop { container, .. } => {
+                // It may be gone all the same, and is not to come back at once.
+                self.did_not_work_out(change);
                 self.containers.failed(container.clone(), why.clone(), now);
             }
             Change::MakeNetwork { .. } => {
@@ -407,8 +393,12 @@ impl Lane {
 
     /// What did not become well is not tried again at once, and not by itself where what serves would
     /// have to be stopped for it.
-    fn did_not_work_out(&mut self, change: &Change) {
-        let Change::Remove { origin, why: Why::Unwell(why), .. } = change else { return };
+    pub(super) fn did_not_work_out(&mut self, change: &Change) {
+        let (Change::Remove { origin, why: Why::Unwell(why), .. }
+        | Change::Stop { origin, why: Why::Unwell(why), .. }) = change
+        else {
+            return;
+        };
         let Some(id) = origin.deployment else { return };
         let wanted = self.desired.as_ref().and_then(|desired| desired.deployment(id));
         match wanted.is_some_and(|wanted| wanted.spec.is_stateful()) {
@@ -417,7 +407,7 @@ impl Lane {
         }
     }
 
-    async fn record(&self, change: &Change, account: &Account, fact: Fact) {
+    pub(super) async fn record(&self, change: &Change, account: &Account, fact: Fact) {
         let Some(subject) = doing::subject(change) else { return };
         let Account { cause, held } = account.clone();
         self.scribe.record(Note { cause, held, subject, fact }).await;
@@ -474,7 +464,7 @@ fn judge(
     }
 }
 
-fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
+pub(super) fn end(outcome: Outcome, began: Instant, text: String) -> Fact {
     let duration_ms = began.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     Fact::Ended { outcome, duration_ms, output: Output::from_text(text) }
 }

@@ -10,12 +10,14 @@ mod stage;
 mod waiting;
 
 use std::net::Ipv4Addr;
+use std::sync::Mutex;
 
 use fluke_model::directory::{NameKey, Names, Subnet};
-use fluke_model::id::{InstructionId, ServiceName, VolumeName};
+use fluke_model::id::{CommitId, InstructionId, ServiceName, VolumeName};
 use fluke_model::message::{DirectoryEdit, Fact, SectionReport};
 use fluke_model::policy::{Policy, Trigger};
 use fluke_model::service::{ContainerSpec, Health, HealthSpec, Phase, Replica, SnapshotService};
+use fluke_model::snapshot::Snapshot;
 use fluke_model::verdict::{Outcome, Verdict};
 use fluke_model::volume::{Volume, Volumes};
 
@@ -25,6 +27,8 @@ use crate::services::inbox::Settle;
 use crate::services::podman::Listed;
 use crate::services::podman::create::{Spot, container_name, create_body};
 use crate::services::{bridge, fixture};
+use crate::state::Held;
+use saying::FromLane;
 use stage::{RUNS, Stage, few, ip, tell};
 pub(super) use stage::{service, spec};
 
@@ -59,4 +63,28 @@ pub(super) fn asleep(dir: &std::path::Path, allow: &Allow) -> Lane {
         scribe: Scribe(out),
         podman,
     })
+}
+
+/// What a lane has on record from now on.
+pub(super) fn overheard(lane: &mut Lane) -> Arc<Mutex<Vec<Fact>>> {
+    let (out, mut said) = tokio::sync::mpsc::channel(1);
+    let facts = Arc::new(Mutex::new(Vec::new()));
+    let heard = facts.clone();
+    lane.scribe = Scribe(out);
+    tokio::spawn(async move {
+        while let Some(said) = said.recv().await {
+            if let FromLane::Record(note, written) = said {
+                heard.lock().expect("nobody panicked").push(note.fact);
+                let _ = written.send(());
+            }
+        }
+    });
+    facts
+}
+
+/// What a snapshot with one service means for a lane.
+pub(super) fn wanting(lane: &Lane, service: SnapshotService) -> Desired {
+    let snapshot = Arc::new(Snapshot::default().with_services(vec![Arc::new(service)]));
+    let held = Held { commit: CommitId::new("c1"), snapshot };
+    Desired::new(Arc::new(held), &lane.host, &lane.environment)
 }

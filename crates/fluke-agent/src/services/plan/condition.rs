@@ -37,13 +37,23 @@ pub(super) fn time_to_be_well(wanted: &Deployment) -> Option<Duration> {
 pub(super) fn can_serve_again(container: &Container) -> bool {
     match container.state {
         State::Running | State::Changing | State::Exited => true,
-        // Podman may say so of all that ran before the host was started.
-        State::Created => container.started.is_some(),
+        State::Created => ran_before_the_host_started(container),
         State::Stuck => false,
     }
 }
 
+/// Podman may say of all that ran before the host was started that it was made, and nothing else.
+fn ran_before_the_host_started(made: &Container) -> bool {
+    made.started.is_some()
+}
+
 /// Whether a successor cannot be started beside it: two containers must never run with one volume.
 pub(super) fn keeps_volumes(predecessor: &Container, wanted: &Deployment) -> bool {
-    wanted.spec.is_stateful() && predecessor.state != State::Exited
+    let has_ended = match predecessor.state {
+        State::Exited => true,
+        // One that is about to run has a process.
+        State::Created => ran_before_the_host_started(predecessor) && predecessor.process.is_none(),
+        State::Running | State::Changing | State::Stuck => false,
+    };
+    wanted.spec.is_stateful() && !has_ended
 }

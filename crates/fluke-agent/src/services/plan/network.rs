@@ -25,8 +25,7 @@ pub(super) enum Fate<'a> {
 impl<'a> Fate<'a> {
     /// Decides.
     pub(super) fn of(situation: &'a Situation<'_>) -> Self {
-        let failed = situation.held_up.get(THE_NETWORK);
-        let failed = failed.filter(|it| it.until > situation.now).map(|it| it.why.as_str());
+        let failed = situation.is_held_up(THE_NETWORK).map(|it| it.why.as_str());
         let made = |replaces| match situation.wanted.iter().any(|it| may_change(it, situation)) {
             true => Self::Made { replaces, failed },
             false => Self::Stays,

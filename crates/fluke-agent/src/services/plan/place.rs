@@ -101,8 +101,11 @@ impl<'a> Place<'a> {
             note = Some(format!("{}; its policy is {}", in_words(change), wanted.policy.as_str()));
             changes.retain(ends_a_succession);
         }
+        let held_up = changes.iter().find_map(|change| situation.holds_up(change));
+        let is_hopeless = fate.is_hopeless() || held_up.is_some();
+        let note = held_up.map(|setback| setback.why.clone()).or(note);
         plan.changes.extend(changes);
-        let said = Said { drift, note, is_hopeless: fate.is_hopeless() };
+        let said = Said { drift, note, is_hopeless };
         plan.reports.extend(report(
             self.wanted,
             &self.current,

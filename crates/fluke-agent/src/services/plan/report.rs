@@ -1,7 +1,5 @@
 //! What is said of a place.
 
-use std::time::Instant;
-
 use fluke_model::service::{DeploymentReport, Health, Phase, Replica};
 use fluke_model::verdict::{Drift, Verdict};
 
@@ -14,7 +12,7 @@ pub(super) struct Said {
     pub drift: Option<String>,
     /// What it waits for.
     pub note: Option<String>,
-    /// Whether its network takes more than waiting.
+    /// Whether it takes more than waiting: of its network, or of what is in its way.
     pub is_hopeless: bool,
 }
 
@@ -30,7 +28,7 @@ pub(super) fn report(
     let serves = wanted.zip(container).is_some_and(|(wanted, it)| is_well(it, wanted, now));
     let mut reports = Vec::new();
     reports.extend(wanted.map(|wanted| of_wanted(wanted, container, serves, situation, said)));
-    let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves, now));
+    let retiring = predecessors.iter().filter_map(|it| of_retiring(it, !serves, situation));
     reports.extend(retiring);
     reports
 }
@@ -89,10 +87,14 @@ fn phase(
 }
 
 /// Something that is not wanted any more, and may still serve.
-fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<DeploymentReport> {
+fn of_retiring(
+    container: &Container,
+    may_serve: bool,
+    situation: &Situation<'_>,
+) -> Option<DeploymentReport> {
     let runs = container.state == State::Running;
     let is_ill = matches!(container.health, Health::Unhealthy | Health::Starting)
-        || may_yet_listen(container, now).is_some();
+        || may_yet_listen(container, situation.now).is_some();
     Some(DeploymentReport {
         id: container.origin.deployment?,
         service: container.origin.service.clone()?,
@@ -105,7 +107,7 @@ fn of_retiring(container: &Container, may_serve: bool, now: Instant) -> Option<D
         container: Some(container.name.clone()),
         address: container.address,
         serves: runs && !is_ill && may_serve,
-        note: None,
+        note: situation.is_held_up(&container.id).map(|setback| setback.why.clone()),
     })
 }
 

@@ -1,4 +1,6 @@
-use fluke_model::service::{ContainerSpec, HealthSpec};
+use std::sync::Arc;
+
+use fluke_model::service::{ContainerSpec, HealthSpec, Replica};
 
 use super::*;
 use crate::services::fixture;
@@ -78,6 +80,27 @@ fn one_that_is_not_wanted_any_more_is_tried_on_as_long_as_it_runs() {
 }
 
 #[test]
+fn one_that_is_started_again_in_place_of_its_successor_is_tried_where_that_one_is_to_listen() {
+    let now = Instant::now();
+    let (old, new) = (deployment(&[80], None), deployment(&[81], None));
+    let spec = Arc::new(fixture::spec("web:2"));
+    let new = Deployment { id: fixture::deployment("web", fixture::spec("web:2")).id, spec, ..new };
+    let mut doors = Doors::default();
+    doors.see(&[container(&old, 1)], std::slice::from_ref(&old), now);
+    doors.see(&[container(&old, 1)], std::slice::from_ref(&new), now);
+    assert_eq!(doors.silent_at("c"), Some(80), "in this life it is known better");
+    doors.see(&[container(&old, 2)], std::slice::from_ref(&new), now);
+    assert_eq!(doors.due(now).remove(0).ports, [81]);
+    // Of another service, or of another replica.
+    let api = fixture::deployment("api", fixture::spec("web:2"));
+    let second = fixture::replica("web", Replica::Number(2), fixture::spec("web:2"));
+    for other in [api, second].map(|it| Deployment { listens: vec![81], ..it }) {
+        doors.see(&[container(&old, 3)], &[other], now);
+        assert_eq!(doors.silent_at("c"), None);
+    }
+}
+
+#[test]
 fn the_same_container_with_another_port_is_tried_there() {
     let (web, now) = (deployment(&[80], None), Instant::now());
     let mut doors = Doors::default();
@@ -100,10 +123,12 @@ fn who_says_how_it_is_or_listens_nowhere_is_not_tried() {
         retries: 1,
         start_period_ms: 1,
     };
-    let now = Instant::now();
-    for web in [deployment(&[80], Some(health)), deployment(&[], None)] {
+    let (now, web) = (Instant::now(), deployment(&[80], None));
+    let asked = deployment(&[80], Some(health));
+    let nowhere = deployment(&[], None);
+    for (it, wanted) in [(&asked, asked.clone()), (&asked, web), (&nowhere, nowhere.clone())] {
         let mut doors = Doors::default();
-        doors.see(&[container(&web, 1)], std::slice::from_ref(&web), now);
+        doors.see(&[container(it, 1)], &[wanted], now);
         assert_eq!((doors.due(now), doors.next(), doors.silent_at("c")), (vec![], None, None));
     }
 }

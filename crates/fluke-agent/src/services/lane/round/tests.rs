@@ -118,6 +118,20 @@ async fn a_start_that_podman_does_not_answer_says_nothing_against_what_is_starte
 }
 
 #[tokio::test]
+async fn what_is_not_well_and_was_removed_without_an_answer_is_not_made_anew_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let web = fixture::deployment("web", fixture::spec("web:1"));
+    let Container { id: container, origin, .. } = fixture::container("new", &web, State::Exited);
+    let why = Why::Unwell("it is ill".into());
+    let Made { change, began, account, .. } = made(Change::Remove { container, origin, why });
+    let late = PodmanError::TimedOut { what: "remove it".into(), limit: LONGEST_CHANGE };
+    lane.failed(&change, &late.into(), began, &account).await;
+    assert!(!lane.deployments.is_due(&web.id, began));
+    assert_eq!(lane.deployments.marks()[&web.id].why, "it is ill");
+}
+
+#[tokio::test]
 async fn a_clock_that_is_put_forward_takes_no_time_from_what_has_just_started() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut lane = asleep(dir.path(), &Allow::default());

@@ -1,10 +1,12 @@
 //! Any sequence of snapshots, crashes and deaths, played against a Podman of the mind.
 
+use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::services::lane::doors::Doors;
 use crate::services::lane::rounds::Rounds;
 use crate::services::lane::since::Since;
 use crate::services::setback::Setbacks;
@@ -16,6 +18,8 @@ enum Night {
     Commit([Option<u8>; 3]),
     /// A container dies.
     Dies(usize),
+    /// The host is started anew: of whatever ran an older Podman says that it was made.
+    Reboots,
     /// Somebody begins to stop or to remove one, and does not get to the end of it.
     Abandoned(usize),
     /// Somebody removes one.
@@ -54,6 +58,7 @@ fn night() -> impl Strategy<Value = Night> {
     prop_oneof![
         prop::array::uniform3(prop::option::of(0u8..4)).prop_map(Night::Commit),
         any::<usize>().prop_map(Night::Dies),
+        Just(Night::Reboots),
         any::<usize>().prop_map(Night::Abandoned),
         any::<usize>().prop_map(Night::Vanishes),
         any::<usize>().prop_map(Night::Tampered),
@@ -81,6 +86,10 @@ struct World {
     host: Host,
     setbacks: Setbacks<DeploymentId>,
     since: Since,
+    doors: Doors,
+    /// Those that listen, in the life that they have.
+    listening: BTreeSet<String>,
+    lives: i32,
     /// What is changed by somebody who never ends.
     abandoned: BTreeSet<String>,
     /// Those among it that ran, and do so until they are removed, whatever is said of them.
@@ -101,7 +110,8 @@ fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     type Make = fn(&str) -> ContainerSpec;
     let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_both)];
     let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
-        version.map(|version| deployment(name, make(&format!("image:{version}"))))
+        let it = deployment(name, make(&format!("image:{}", version?)));
+        Some(Deployment { listens: vec![PORT], ..it })
     });
     each.collect()
 }
@@ -116,6 +126,9 @@ impl World {
             host,
             setbacks: Setbacks::default(),
             since: Since::default(),
+            doors: Doors::default(),
+            listening: BTreeSet::new(),
+            lives: 0,
             abandoned: BTreeSet::new(),
             alive: BTreeSet::new(),
             ill: BTreeSet::new(),
@@ -142,6 +155,7 @@ impl World {
                     self.alive.remove(&id);
                 }
             }
+            Night::Reboots => self.reboots(),
             Night::Abandoned(which) => {
                 if let Some(it) = self.one(which) {
                     let ran = std::mem::replace(&mut it.state, State::Changing) == State::Running;
@@ -215,12 +229,23 @@ impl World {
     fn is_restarted(&mut self) {
         let (given_up, now) = (self.setbacks.given_up(), self.host.now);
         (self.setbacks, self.since) = (Setbacks::default(), Since::default());
+        self.doors = Doors::default();
         for (id, why) in given_up {
             self.setbacks.gave_up_for_good(id, why, now);
         }
         self.host.released.clear();
         self.told.clear();
         self.host.containers.iter_mut().for_each(|it| it.told_to_end = None);
+    }
+
+    /// Nothing runs any more, and when each was started is still known.
+    fn reboots(&mut self) {
+        for it in self.host.containers.iter_mut().filter(|it| it.is_ours) {
+            (it.state, it.process) = (State::Created, None);
+        }
+        self.abandoned.clear();
+        self.alive.clear();
+        self.is_restarted();
     }
 
     fn next(&mut self) -> Option<Change> {
@@ -298,8 +323,8 @@ impl World {
                     return origin.deployment.into_iter().for_each(failed);
                 }
                 origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
-                (it.state, it.started, it.health) = (State::Running, Some(now), Health::Starting);
-                (it.silent_at, it.told_to_end) = (Some(PORT), None);
+                it.told_to_end = None;
+                self.begins(&container);
             }
             Change::Deploy { deployment, ahead, .. } => {
                 let Deployment { id, spec, .. } = &deployment;
@@ -310,19 +335,50 @@ impl World {
                 let is_startable = !self.unstartable.contains(&spec.image);
                 // Half of it: it is made, and was not started.
                 let is_started = wholly && is_startable && !ahead;
-                let state = if is_started { State::Running } else { State::Created };
                 match is_startable {
                     _ if ahead => {}
                     true => self.setbacks.done(*id, host.now),
                     false => self.setbacks.failed(*id, "cannot".into(), host.now),
                 }
-                let mut it = container(&format!("c{:04}", self.made), &deployment, state);
-                it.started = is_started.then_some(host.now);
-                (it.health, it.silent_at) = (Health::Starting, Some(PORT));
+                let id = format!("c{:04}", self.made);
+                let mut it = container(&id, &deployment, State::Created);
+                it.address = Some(Ipv4Addr::LOCALHOST);
                 host.containers.push(it);
+                if is_started {
+                    self.begins(&id);
+                }
             }
         }
         self.no_volume_is_shared();
+        self.stands_before_doors();
+    }
+
+    /// Another life: it does not listen yet, and nobody has asked it anything.
+    fn begins(&mut self, container: &str) {
+        self.lives += 1;
+        self.listening.remove(container);
+        let started = self.host.containers.iter_mut().filter(|it| it.id == container);
+        for it in started {
+            (it.state, it.started) = (State::Running, Some(self.host.now));
+            it.process = Some(self.lives);
+            it.health = it.check.as_ref().map_or(Health::None, |_| Health::Starting);
+        }
+    }
+
+    /// What the lane knows of who listens.
+    fn stands_before_doors(&mut self) {
+        let Host { containers, wanted, now, .. } = &mut self.host;
+        self.doors.see(containers, wanted, *now);
+        containers.iter_mut().for_each(|it| it.silent_at = self.doors.silent_at(&it.id));
+    }
+
+    fn knocks(&mut self) {
+        self.stands_before_doors();
+        for knock in self.doors.due(self.host.now) {
+            let listens = self.listening.contains(&knock.container);
+            self.doors.answered(&knock, (!listens).then_some(PORT), self.host.now);
+        }
+        self.stands_before_doors();
     }
 
     fn no_volume_is_shared(&self) {
@@ -356,13 +412,17 @@ impl World {
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
             let Some(of) = it.origin.deployment.and_then(|id| BY_ID.get(&id)) else { continue };
             let is_ill = self.ill.contains(&of.spec.image);
-            it.silent_at = it.silent_at.filter(|_| is_ill && of.spec.health.is_none());
+            self.listening.extend((!is_ill).then(|| it.id.clone()));
             it.health = match &of.spec.health {
                 None => Health::None,
                 Some(_) if !asked.contains(&it.id) => it.health,
                 Some(_) if is_ill => Health::Unhealthy,
                 Some(_) => Health::Healthy,
             };
+        }
+        self.knocks();
+        for it in &self.host.containers {
+            let Some(of) = it.origin.deployment.and_then(|id| BY_ID.get(&id)) else { continue };
             if is_well(it, of, self.host.now) {
                 self.setbacks.is_well(&of.id, self.host.now);
             }
@@ -537,6 +597,24 @@ proptest! {
     }
 
     #[test]
+    fn what_ran_before_a_reboot_is_there_to_go_back_to(
+        cannot_be_made: bool, works in 0usize..4, seconds in 60u64..700,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        let bad = if cannot_be_made { Night::Refused(1) } else { Night::Unstartable(1) };
+        world.happens(bad);
+        world.happens(Night::Commit([None, None, Some(1)]));
+        for _ in 0..works {
+            world.next().into_iter().for_each(|change| world.applies(change, true));
+        }
+        world.happens(Night::Reboots);
+        interruptions(&mut world, seconds);
+        prop_assert!(serves(&world) && !world.host.drift().is_empty());
+    }
+
+    #[test]
     fn a_version_whose_start_nobody_answers_is_started_all_the_same(seconds in 60u64..700) {
         let mut world = World::new();
         world.happens(Night::Commit([None, None, Some(0)]));
@@ -607,6 +685,22 @@ proptest! {
     }
 
     #[test]
+    fn one_that_has_to_serve_again_is_led_to_once_it_listens(reboots: bool) {
+        let mut world = World::new();
+        world.happens(Night::Commit([Some(0), None, None]));
+        world.happens(Night::Works(3));
+        world.happens(Night::NoImage(1));
+        world.happens(Night::Commit([Some(1), None, None]));
+        world.happens(if reboots { Night::Reboots } else { Night::Dies(0) });
+        while let Some(change) = world.next() {
+            world.applies(change, true);
+            prop_assert!(leads_to_nobody_else(&world), "led to somebody who does not listen yet");
+        }
+        world.health_is_asked();
+        prop_assert!(answers(&world));
+    }
+
+    #[test]
     fn a_service_that_served_is_served_by_something_until_its_successor_is_well(
         to in 0u8..4, ill: bool, works in 0usize..6,
     ) {
@@ -645,14 +739,16 @@ fn interruptions(world: &mut World, seconds: u64) -> usize {
     count
 }
 
-/// Whether everybody who is led to listens, and somebody is.
-fn answers(world: &World) -> bool {
+/// Whether everybody who is led to listens.
+fn leads_to_nobody_else(world: &World) -> bool {
     let reports = world.host.plan().reports;
-    let serving: Vec<_> = reports.iter().filter(|report| report.serves).collect();
-    let listens = |name: &str| {
-        world.host.containers.iter().any(|it| it.name == name && it.silent_at.is_none())
-    };
-    !serving.is_empty() && serving.iter().all(|it| it.container.as_deref().is_some_and(listens))
+    let mut serving = reports.iter().filter(|report| report.serves);
+    serving.all(|it| it.container.as_deref().is_some_and(|id| world.listening.contains(id)))
+}
+
+/// ... and somebody is.
+fn answers(world: &World) -> bool {
+    serves(world) && leads_to_nobody_else(world)
 }
 
 fn serves(world: &World) -> bool {

@@ -274,6 +274,24 @@ fn a_successor_that_does_not_stay_up_makes_way_for_its_predecessor() {
 }
 
 #[test]
+fn what_ran_before_the_host_was_started_is_kept_until_its_successor_serves() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Created));
+    assert_eq!(host.changes(), ["remove old: stuck"], "nobody ever knew it well");
+    host.containers[0].started = Some(host.now);
+    assert_eq!(host.changes(), ["replace by db:2"]);
+    let setback = setback("Podman would not", host.now + DRAIN);
+    host.setbacks.insert(new.id, setback);
+    assert_eq!(host.changes(), ["start old"]);
+    host.setbacks.clear();
+    host.containers.push(container("new", &new, State::Created));
+    assert_eq!(host.changes(), ["start new"]);
+    // Somebody is about to start it.
+    host.containers[0].process = Some(7);
+    assert_eq!(host.changes(), ["remove old: stuck"]);
+}
+
+#[test]
 fn nothing_serves_again_beside_what_may_still_have_its_volumes() {
     let [first, second, third] =
         ["db:1", "db:2", "db:3"].map(|it| deployment("db", with_volume(it)));

@@ -64,3 +64,31 @@ fn what_is_to_be_told_waits_for_somebody_to_be_told() {
     host.wanted[0].policy = Policy::Remediate;
     assert_eq!(host.changes(), ["deploy web:1"]);
 }
+
+#[test]
+fn what_waits_for_one_that_cannot_be_stopped_has_failed_and_says_why() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Created));
+    let until = host.now + DRAIN;
+    host.held_up.insert("old".into(), setback("Podman would not stop it", until));
+    let plan = host.plan();
+    assert_eq!((plan.changes, plan.look_at), (vec![], Some(until)));
+    let notes: Vec<_> = plan.reports.iter().map(|it| it.note.as_deref()).collect();
+    assert_eq!(notes, [Some("Podman would not stop it"); 2]);
+    assert_eq!(host.phases(), [(Phase::Failed, false), (Phase::Retiring, true)]);
+    host.now = until;
+    assert_eq!(host.changes(), ["stop old: makesway"]);
+    assert_eq!(host.phases(), [(Phase::Stopped, false), (Phase::Retiring, true)]);
+}
+
+#[test]
+fn of_one_that_nobody_wants_and_that_cannot_be_stopped_it_is_said_why() {
+    let web = deployment("web", spec("web:1"));
+    let mut host = Host::new().having(container("c", &web, State::Running));
+    host.released.insert(web.id, host.now - DRAIN);
+    host.held_up.insert("c".into(), setback("Podman would not stop it", host.now + DRAIN));
+    assert_eq!(host.changes(), [""; 0]);
+    assert_eq!(host.plan().reports[0].note.as_deref(), Some("Podman would not stop it"));
+}
