@@ -218,23 +218,24 @@ fn hold() -> impl Strategy<Value = Hold> {
 }
 
 prop_compose! {
-    fn fleet()(hosts in prop::collection::vec((
-        prop::option::of(0u64..600),
-        prop::collection::btree_map(0u32..12, (hold(), any::<bool>()), 0..4),
-        prop::collection::btree_map(0u32..12, 1usize..3, 0..3),
-        prop::bool::weighted(0.8),
-    ), 0..8)) -> Vec<Candidate> {
-        let host = |(number, (gone, holds, volumes, matches)): (usize, (Option<u64>, BTreeMap<u32, (Hold, bool)>, _, _))| {
-            let host = match gone {
-                Some(seconds) => away(number, seconds, &[]),
-                None => here(number, &[]),
-            };
-            let given = holds.iter().filter(|(_, (_, is_given))| *is_given);
-            let given = given.map(|(number, _)| *number).collect();
-            let holds = holds.into_iter().map(|(number, (hold, _))| (number, hold)).collect();
-            Candidate { volumes, matches, holds, given, ..host }
-        };
-        hosts.into_iter().enumerate().map(host).collect()
+    fn candidate()(
+        gone in prop::option::of(0u64..600),
+        held in prop::collection::btree_map(0u32..12, (hold(), any::<bool>()), 0..4),
+        volumes in prop::collection::btree_map(0u32..12, 1usize..3, 0..3),
+        matches in prop::bool::weighted(0.8),
+    ) -> Candidate {
+        let given = held.iter().filter(|(_, (_, is_given))| *is_given);
+        let given = given.map(|(number, _)| *number).collect();
+        let holds = held.iter().map(|(number, (hold, _))| (*number, *hold)).collect();
+        let away = gone.map(Duration::from_secs);
+        Candidate { away, matches, holds, given, volumes, ..here(0, &[]) }
+    }
+}
+
+prop_compose! {
+    fn fleet()(hosts in prop::collection::vec(candidate(), 0..8)) -> Vec<Candidate> {
+        let named = |(number, host)| Candidate { host: name(number), ..host };
+        hosts.into_iter().enumerate().map(named).collect()
     }
 }
 
