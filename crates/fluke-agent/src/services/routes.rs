@@ -215,7 +215,8 @@ impl<S: Supervisor> Proxy<S> {
         let (pairs, problems) =
             self.certificates.read(&self.settings.certificates, SystemTime::now().into());
         let mut plan = compile(wanted, &self.settings, pairs.clone(), &BTreeSet::new());
-        if !running.iter().any(|it| it.generation == plan.fixed.generation) {
+        // One that is down comes up only if its ports are still free.
+        if !is_up(&plan.fixed.generation, running) {
             let taken = self.taken(&plan, running).await?;
             if !taken.is_empty() {
                 plan = compile(wanted, &self.settings, pairs, &taken);
@@ -388,15 +389,23 @@ impl<S: Supervisor> Proxy<S> {
     }
 }
 
+/// Whether there is a process of this generation.
+fn is_up(generation: &Generation, running: &[Running]) -> bool {
+    running.iter().any(|it| it.is_up && it.generation == *generation)
+}
+
 /// What is wrong with the processes that there are.
 fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
     let current = running.iter().find(|it| it.generation == *wanted);
     match current {
         None if running.is_empty() => Some("Traefik does not run".to_owned()),
-        None => Some("Traefik runs with other ports or other settings".to_owned()),
-        Some(current) if !current.is_up => Some("Traefik is down".to_owned()),
-        Some(_) if running.len() > 1 => Some("more than one Traefik runs".to_owned()),
-        Some(_) => None,
+        None if running.iter().any(|it| it.is_up) => {
+            Some("Traefik runs with other ports or other settings".to_owned())
+        }
+        Some(current) if current.is_up => {
+            (running.len() > 1).then(|| "more than one Traefik runs".to_owned())
+        }
+        _ => Some("Traefik is down".to_owned()),
     }
 }
 

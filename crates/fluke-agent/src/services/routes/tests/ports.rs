@@ -479,3 +479,22 @@ async fn a_port_that_is_somebody_elses_keeps_no_other_route_from_its_work() {
     stage.routes(&routes).await;
     assert_eq!(greeting(&stage, 15432).await, "db");
 }
+
+#[tokio::test]
+async fn a_port_that_somebody_takes_while_traefik_is_down_keeps_no_other_route_from_its_work() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let routes = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&routes).await;
+    // It is about to be started again, and would not come up.
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    let _somebody = tokio::net::TcpListener::bind(stage.at(15432)).await.expect("free");
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    stage.proxy.apply(&routes).await.expect("all but that port");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    let words = stage.finds(&routes).await.problem.expect("it is left out");
+    assert!(words.contains("another program of this host has port 15432"), "{words}");
+}
