@@ -57,6 +57,7 @@ use compile::{Gate, Plan, compile};
 use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
+use packets::Packets;
 use succession::SEE;
 
 /// It is asked so often whether it has.
@@ -77,8 +78,7 @@ pub struct Proxy<S = Systemd> {
     in_effect: Hash256,
     /// What was left out of that.
     left_out: BTreeSet<RouteKey>,
-    /// Where packets were led then.
-    packets_to: BTreeSet<SocketAddrV4>,
+    packets: Packets,
 }
 
 impl Proxy {
@@ -101,7 +101,7 @@ impl<S: Supervisor> Proxy<S> {
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
             left_out: BTreeSet::new(),
-            packets_to: BTreeSet::new(),
+            packets: Packets::default(),
         })
     }
 
@@ -134,6 +134,10 @@ impl<S: Supervisor> Proxy<S> {
             });
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
+            // It must be known where packets are led before they are led elsewhere.
+            if self.packets.are_unknown() {
+                self.look(&running, &plan, wanted).await;
+            }
             return Ok(Found::drift("the files of Traefik are not as they should be"));
         }
         Ok(match self.api.loaded(generation.api(self.settings.api)).await {
@@ -339,19 +343,16 @@ impl<S: Supervisor> Proxy<S> {
             None => (wanted.hash(), plan.left_out.clone()),
             Some(_) => (loaded.routes().hash(), BTreeSet::new()),
         };
-        if difference.is_none() {
-            self.lead_packets(wanted);
+        match difference {
+            None => self.lead_packets(wanted),
+            Some(_) => self.packets.are_led(&loaded.routes()),
         }
         difference
     }
 
     /// Whoever sends packets is led as routes say now, without a pause too.
     fn lead_packets(&mut self, wanted: &Routes) {
-        let before = std::mem::replace(&mut self.packets_to, packets::ends(wanted));
-        let gone = &before - &self.packets_to;
-        if !gone.is_empty()
-            && let Err(error) = packets::part_from(&gone)
-        {
+        if let Err(error) = self.packets.lead(wanted, packets::part_from) {
             tracing::warn!(%error, "who sends packets without a pause is led where they were before");
         }
     }

@@ -7,7 +7,7 @@ use fluke_model::service::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::super::{Acme, RoutesError, Settings, Supervisor};
+use super::super::{Acme, Proxy, RoutesError, Settings, Supervisor};
 use super::stage::*;
 use crate::services::section::Found;
 
@@ -295,6 +295,30 @@ async fn answering(name: &'static str) -> Container {
     container
 }
 
+/// Sends packets without a pause, and never from another port.
+struct Player(UdpSocket);
+
+impl Player {
+    async fn of(stage: &Stage, port: u16) -> Self {
+        let socket = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
+        socket.connect(stage.at(port)).await.expect("bound");
+        Self(socket)
+    }
+
+    /// Who answers, if somebody does.
+    async fn answer(&self) -> Option<String> {
+        let mut packet = [0; 64];
+        self.0.send(b"ping").await.expect("sent");
+        let received = tokio::time::timeout(SOON, self.0.recv(&mut packet)).await.ok()?;
+        Some(String::from_utf8_lossy(&packet[..received.expect("told")]).into_owned())
+    }
+
+    async fn is_led_to(&self, name: &str) {
+        let told = async { while self.answer().await.as_deref() != Some(name) {} };
+        tokio::time::timeout(LONG, told).await.expect("they are led there");
+    }
+}
+
 #[tokio::test]
 async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goes() {
     let Some(mut stage) = Stage::new() else { return };
@@ -303,33 +327,25 @@ async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goe
         return;
     }
     let (old, new, other) = (answering("old").await, answering("new").await, answering("it").await);
-    let game = |it: &Container| {
-        let udp = |external| Traffic::Udp { external: Some(external) };
-        table([("game", udp(11001), &[it]), ("other", udp(11002), &[&other])])
-    };
+    let newest = answering("newest").await;
+    let game =
+        |it: &Container| table([("game", udp(11001), &[it]), ("other", udp(11002), &[&other])]);
     stage.routes(&game(&old)).await;
-    let mut players = Vec::new();
-    for port in [11001, 11002] {
-        let player = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
-        player.connect(stage.at(port)).await.expect("bound");
-        players.push(player);
-    }
-    let answer = async |player: &UdpSocket| {
-        let mut packet = [0; 64];
-        player.send(b"ping").await.expect("sent");
-        let received = tokio::time::timeout(SOON, player.recv(&mut packet)).await;
-        received
-            .map(|length| String::from_utf8_lossy(&packet[..length.expect("told")]).into_owned())
-    };
-    let until = async |player: &UdpSocket, name: &str| {
-        let told = async { while answer(player).await.as_deref() != Ok(name) {} };
-        tokio::time::timeout(LONG, told).await.expect("they are led there");
-    };
-    until(&players[0], "old").await;
-    until(&players[1], "it").await;
+    let player = Player::of(&stage, 11001).await;
+    let nobody_else = Player::of(&stage, 11002).await;
+    player.is_led_to("old").await;
+    nobody_else.is_led_to("it").await;
     stage.routes(&game(&new)).await;
-    until(&players[0], "new").await;
-    assert_eq!(answer(&players[1]).await.as_deref(), Ok("it"), "nobody else notices");
+    player.is_led_to("new").await;
+    assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
+    // Also by an agent that was not there when they came.
+    let foreman = std::mem::take(&mut stage.proxy.supervisor);
+    stage.proxy = Proxy::kept_by(foreman, stage.proxy.settings.clone()).expect("a client");
+    stage.drift(&game(&newest)).await;
+    stage.routes(&game(&newest)).await;
+    assert_ne!(player.answer().await.as_deref(), Some("new"), "they were parted");
+    player.is_led_to("newest").await;
+    assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
 }
 
 #[tokio::test]
