@@ -359,13 +359,29 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Takes note of what is in effect while another process runs than should, or none.
     async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) {
-        let Some(one) = running.iter().find(|it| it.is_up) else {
+        let Some((one, loaded)) = self.serving(&plan.fixed.generation, running).await else {
             self.seen(&Loaded::default(), plan, wanted);
             return;
         };
-        let loaded = self.api.loaded(self.api_of(&one.generation)).await;
-        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
-        self.seen(&loaded.unwrap_or_default(), &plan, wanted);
+        let plan = files::fitting(&self.settings.folder, plan, &one);
+        self.seen(&loaded, &plan, wanted);
+    }
+
+    /// The process that serves, the one that should before all others, and what it has loaded. One
+    /// that leaves, as an agent before this one had it do, does not answer.
+    async fn serving(
+        &self,
+        wanted: &Generation,
+        running: &[Running],
+    ) -> Option<(Generation, Loaded)> {
+        let up = running.iter().filter(|it| it.is_up).map(|it| &it.generation);
+        let (current, others): (Vec<_>, Vec<_>) = up.partition(|it| *it == wanted);
+        for one in current.into_iter().chain(others) {
+            if let Ok(loaded) = self.api.loaded(self.api_of(one)).await {
+                return Some((one.clone(), loaded));
+            }
+        }
+        None
     }
 
     async fn bound_log(&mut self) -> Result<(), String> {

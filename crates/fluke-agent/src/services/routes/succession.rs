@@ -66,13 +66,13 @@ impl<S: Supervisor> Proxy<S> {
         }
         let told = self.told_as_well(&plan.fixed.generation, running, false);
         self.write(plan.clone(), told).await?;
-        let Some(one) = running.iter().find(|it| it.is_up) else {
+        let Some((one, _)) = self.serving(&plan.fixed.generation, running).await else {
             self.seen(&Loaded::default(), plan, wanted);
-            return Ok(false);
+            return Ok(running.iter().any(|it| it.is_up));
         };
-        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
+        let plan = files::fitting(&self.settings.folder, plan, &one);
         // What it cannot do is not waited for.
-        let _ = self.until_loaded(&one.generation, &plan, wanted, Instant::now() + SEE).await;
+        let _ = self.until_loaded(&one, &plan, wanted, Instant::now() + SEE).await;
         Ok(true)
     }
 

@@ -7,7 +7,7 @@ use fluke_model::service::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::super::{Acme, Proxy, RoutesError, Settings, Supervisor};
+use super::super::{Acme, RoutesError, Settings, Supervisor};
 use super::stage::*;
 use crate::services::section::Found;
 
@@ -339,8 +339,7 @@ async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goe
     player.is_led_to("new").await;
     assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
     // Also by an agent that was not there when they came.
-    let foreman = std::mem::take(&mut stage.proxy.supervisor);
-    stage.proxy = Proxy::kept_by(foreman, stage.proxy.settings.clone()).expect("a client");
+    stage.has_another_agent();
     stage.drift(&game(&newest)).await;
     stage.routes(&game(&newest)).await;
     assert_ne!(player.answer().await.as_deref(), Some("new"), "they were parted");
@@ -429,6 +428,28 @@ async fn one_that_was_to_leave_and_was_started_again_is_seen_and_has_to_leave_ag
     stage.routes(&routes).await;
     until_one_is_left(&mut stage).await;
     assert_eq!(greeting(&stage, 15432).await, "db");
+}
+
+#[tokio::test]
+async fn what_is_in_effect_is_what_the_one_that_serves_has_whoever_leaves() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    let tables = [table([shell.clone()]), table([shell, ("db", tcp(15432), &[&db])])];
+    // Whichever of two is listed first, one time it is the one that leaves.
+    let mut sessions = Vec::new();
+    for routes in [&tables[0], &tables[1], &tables[0]] {
+        stage.routes(routes).await;
+        until_one_listens(&stage, 15022).await;
+        // Another agent would not know that it does.
+        let known = std::mem::take(&mut stage.proxy.leaving);
+        stage.finds(routes).await;
+        assert_eq!(stage.proxy.in_effect(), routes.hash());
+        stage.proxy.leaving = known;
+        let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+        goes_on(&mut session).await;
+        sessions.push(session);
+    }
 }
 
 async fn until_one_is_left(stage: &mut Stage) {
