@@ -171,8 +171,7 @@ impl<S: Supervisor> Proxy<S> {
             return Err(RoutesError::Taken { port, others });
         }
         let is_there = running.iter().any(|it| it.generation == unit.generation);
-        let plan =
-            self.write(plan, self.told_as_well(&unit.generation, &running, !is_there)).await?;
+        let plan = self.write(plan, self.told_as_well(&unit.generation, &running, true)).await?;
         match is_there {
             true => self.reload(&unit, &plan, wanted).await?,
             false => self.start(&unit, &plan, wanted, &running).await?,
@@ -253,7 +252,7 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports
     /// for packets for as long as it has connections, and must not lead where nobody is any more. Where
-    /// one takes over, all others are about to.
+    /// one takes over, or did and its agent was killed over it, all others are about to.
     fn told_as_well(
         &self,
         current: &Generation,

@@ -143,6 +143,27 @@ async fn certificates_are_no_business_of_a_process_that_leaves() {
 }
 
 #[tokio::test]
+async fn certificates_are_no_business_of_one_that_an_agent_was_about_to_have_leave() {
+    let Some(mut stage) = Stage::with(with_acme) else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    stage.routes(&table([shell.clone()])).await;
+    let before = stage.dynamic("routes.yaml");
+    let first = stage.proxy.supervisor.running().await.expect("known").remove(0).generation;
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    let db = ("db", tcp(15432), &[&db][..]);
+    stage.routes(&table([shell.clone(), db.clone()])).await;
+    // The agent was killed before it told the first one.
+    stage.proxy.supervisor.restart(&first).await.expect("started");
+    stage.has_another_agent();
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([shell, db, ("web", http("a.example.com"), &[&web])])).await;
+    let said = std::fs::read_to_string(before).expect("it was told to leave");
+    assert!(said.contains("a.example.com") && !said.contains("certResolver"), "{said}");
+}
+
+#[tokio::test]
 async fn certificates_are_no_business_of_one_that_is_about_to_leave_unless_it_stays() {
     let Some(mut stage) = Stage::with(with_acme) else { return };
     stage.routes(&table([])).await;
