@@ -117,19 +117,16 @@ impl<S: Supervisor> Proxy<S> {
 
     /// What differs from `wanted`, as Traefik and its files tell.
     pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
-        self.program()?;
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
-            self.look(&running, &plan, wanted).await;
-            return Ok(match plan.in_the_way {
-                // There is nothing to put right before it is free.
-                Some(port) if running.is_empty() => {
-                    let problem = RoutesError::Taken { port, others: false }.to_string();
-                    Found { drift: None, problem: Some(problem) }
-                }
+            let is_served = self.look(&running, &plan, wanted).await.is_none();
+            let is_settled = running.iter().all(|it| it.is_up && is_served);
+            return Ok(match self.hindrance(&plan, &running) {
+                // There is nothing to put right before that is over.
+                Some(why) if is_settled => Found { drift: None, problem: Some(why.to_string()) },
                 _ => Found::drift(drift),
             });
         }
@@ -144,12 +141,7 @@ impl<S: Supervisor> Proxy<S> {
             Err(error) => Found::drift(error),
             Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
                 Some(difference) => Found::drift(difference),
-                None => {
-                    let awaited = self.certificates_are_had(&plan, wanted).await?;
-                    let problems: Vec<String> =
-                        plan.problems.iter().cloned().chain(awaited).collect();
-                    Found { drift: None, problem: problem(&problems) }
-                }
+                None => Found { drift: None, problem: self.problem(&plan, wanted).await? },
             },
         })
     }
@@ -158,25 +150,19 @@ impl<S: Supervisor> Proxy<S> {
     ///
     /// What was stopped in the middle is finished by the next one.
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
-        let program = self.program()?;
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
-        let unit = Unit {
-            generation: plan.fixed.generation.clone(),
-            program,
-            folder: self.settings.folder.clone(),
-        };
-        if let Some(port) = plan.in_the_way {
-            let others = self.go_on(&plan, wanted, &running).await?;
-            return Err(RoutesError::Taken { port, others });
+        if let Some(why) = self.hindrance(&plan, &running) {
+            self.go_on(&plan, wanted, &running).await?;
+            return Err(why);
         }
-        let is_there = running.iter().any(|it| it.generation == unit.generation);
-        let plan = self.write(plan, self.told_as_well(&unit.generation, &running, true)).await?;
-        match is_there {
-            true => self.reload(&unit, &plan, wanted).await?,
-            false => self.start(&unit, &plan, wanted, &running).await?,
+        let generation = plan.fixed.generation.clone();
+        let plan = self.write(plan, self.told_as_well(&generation, &running, true)).await?;
+        match running.iter().any(|it| it.generation == generation) {
+            true => self.reload(&generation, &plan, wanted).await?,
+            false => self.start(&plan, wanted, &running).await?,
         }
-        self.retire(&unit.generation, &running).await
+        self.retire(&generation, &running).await
     }
 
     /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
@@ -198,6 +184,17 @@ impl<S: Supervisor> Proxy<S> {
         let given = self.settings.program.as_deref();
         unit::find(given, std::env::var_os("PATH").as_deref())
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
+    }
+
+    /// Why the one that should run cannot come up, where it is not up.
+    fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
+        if is_up(&plan.fixed.generation, running) {
+            return None;
+        }
+        match plan.in_the_way {
+            Some(port) => Some(RoutesError::Taken { port, others: is_any_up(running) }),
+            None => self.program().err(),
+        }
     }
 
     /// The processes that there are, but for those that were told to end and have time for it.
@@ -307,6 +304,19 @@ impl<S: Supervisor> Proxy<S> {
         }
     }
 
+    /// What cannot be had of all that is in effect otherwise.
+    async fn problem(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<Option<String>, RoutesError> {
+        let awaited = self.certificates_are_had(plan, wanted).await?;
+        let problems: Vec<String> = plan.problems.iter().cloned().chain(awaited).collect();
+        // What runs without its program cannot be started again.
+        let lack = self.program().err().map(|error| error.to_string());
+        Ok(lack.or_else(|| problem(&problems)))
+    }
+
     /// Sees to it that certificates are asked for until they are there; what is said of those that
     /// are not.
     async fn certificates_are_had(
@@ -356,14 +366,14 @@ impl<S: Supervisor> Proxy<S> {
         }
     }
 
-    /// Takes note of what is in effect while another process runs than should, or none.
-    async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) {
+    /// Takes note of what is in effect while another process runs than should, or none; how that
+    /// differs from what it could have.
+    async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) -> Option<String> {
         let Some((one, loaded)) = self.serving(&plan.fixed.generation, running).await else {
-            self.seen(&Loaded::default(), plan, wanted);
-            return;
+            return self.seen(&Loaded::default(), plan, wanted);
         };
         let plan = files::fitting(&self.settings.folder, plan, &one);
-        self.seen(&loaded, &plan, wanted);
+        self.seen(&loaded, &plan, wanted)
     }
 
     /// The process that serves, the one that should before all others, and what it has loaded. One
@@ -410,12 +420,17 @@ fn is_up(generation: &Generation, running: &[Running]) -> bool {
     running.iter().any(|it| it.is_up && it.generation == *generation)
 }
 
+/// Whether there is a process of any.
+fn is_any_up(running: &[Running]) -> bool {
+    running.iter().any(|it| it.is_up)
+}
+
 /// What is wrong with the processes that there are.
 fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
     let current = running.iter().find(|it| it.generation == *wanted);
     match current {
         None if running.is_empty() => Some("Traefik does not run".to_owned()),
-        None if running.iter().any(|it| it.is_up) => {
+        None if is_any_up(running) => {
             Some("Traefik runs with other ports or other settings".to_owned())
         }
         Some(current) if current.is_up => {

@@ -233,7 +233,7 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     let Some(mut stage) = Stage::new() else { return };
     let web = Container::http(LOCAL, "web").await;
     stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
-    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    let somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
     turn_tls_on(&mut stage);
     let (db, shop) = (Container::tcp(LOCAL, "db").await, Container::http(LOCAL, "shop").await);
     let routes = table([
@@ -248,6 +248,14 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
     assert_eq!(stage.proxy.supervisor.started, 1);
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+    let found = stage.finds(&routes).await;
+    assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
+    drop(somebody);
+    let is_free = async {
+        // A process that is being started elsewhere holds it for a moment longer.
+        while stage.finds(&routes).await.drift.is_none() {}
+    };
+    tokio::time::timeout(LONG, is_free).await.expect("it is seen");
 }
 
 #[tokio::test]
@@ -284,7 +292,7 @@ async fn goes_on_but_for_the_port(stage: &mut Stage, routes: &Routes, crowd: Cro
         stage.proxy.left_out().iter().map(|key| key.service.to_string()).collect()
     };
     assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
-    stage.drift(routes).await;
+    stage.finds(routes).await;
     assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
 }
 
