@@ -50,6 +50,7 @@ pub use systemd::Systemd;
 pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
 
 use super::section::Found;
+use super::setback::Setbacks;
 use api::Api;
 use awaited::Awaited;
 use certificates::Certificates;
@@ -72,6 +73,9 @@ pub struct Proxy<S = Systemd> {
     certificates: Certificates,
     awaited: Awaited,
     log: Log,
+    /// The one that did not come up, and how long it is left alone where another serves: all news is
+    /// the other one's until then.
+    setbacks: Setbacks<Generation>,
     /// Processes that serve nobody but those whom they served before.
     leaving: Leaving,
     /// As it was when Traefik was last asked.
@@ -98,6 +102,7 @@ impl<S: Supervisor> Proxy<S> {
             api: Api::new()?,
             certificates: Certificates::default(),
             awaited: Awaited::default(),
+            setbacks: Setbacks::default(),
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
             left_out: BTreeSet::new(),
@@ -165,6 +170,11 @@ impl<S: Supervisor> Proxy<S> {
         self.retire(&generation, &running).await
     }
 
+    /// Tries at once what failed before.
+    pub fn forgive(&mut self) {
+        self.setbacks.forget_all();
+    }
+
     /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
     ///
     /// Also keeps its log within bounds.
@@ -188,13 +198,20 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Why the one that should run cannot come up, where it is not up.
     fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
-        if is_up(&plan.fixed.generation, running) {
+        let (generation, others) = (&plan.fixed.generation, is_any_up(running));
+        if is_up(generation, running) {
             return None;
         }
-        match plan.in_the_way {
-            Some(port) => Some(RoutesError::Taken { port, others: is_any_up(running) }),
-            None => self.program().err(),
+        if let Some(port) = plan.in_the_way {
+            return Some(RoutesError::Taken { port, others });
         }
+        if let Err(error) = self.program() {
+            return Some(error);
+        }
+        let failed = self.setbacks.marks().get(generation)?;
+        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
+        let (unit, why) = (unit::name(generation), failed.why.clone());
+        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
     }
 
     /// The processes that there are, but for those that were told to end and have time for it.

@@ -41,6 +41,9 @@ pub trait Section: Send + 'static {
         wanted: &Self::Table,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Tries at once what it leaves alone by itself.
+    fn forgive(&mut self) {}
+
     /// The hash of the table that reality has now, as far as was seen.
     fn in_effect(&self) -> Hash256;
 
@@ -152,6 +155,7 @@ impl<S: Section> Kept<S> {
 
     /// Tries at once what failed before.
     pub fn forgive(&mut self) {
+        self.section.forgive();
         self.setbacks.forget_all();
         self.in_doubt = true;
     }

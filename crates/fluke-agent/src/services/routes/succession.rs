@@ -46,8 +46,11 @@ impl<S: Supervisor> Proxy<S> {
         let Err(why) =
             self.until_loaded(&unit.generation, plan, wanted, Instant::now() + START).await
         else {
+            self.setbacks.forget_all();
             return Ok(());
         };
+        self.setbacks.retain(|it| *it == unit.generation);
+        self.setbacks.gave_up(unit.generation.clone(), why.clone(), Instant::now().into_std());
         let others = is_any_up(running);
         // It would be tried again and again otherwise, without a pause. One that is slow serves.
         if others || self.is_stuck(&unit.generation).await {

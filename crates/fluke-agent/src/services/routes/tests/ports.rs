@@ -275,6 +275,36 @@ async fn tls_that_nobody_comes_up_with_costs_no_request_of_those_that_were_serve
     let error = stage.error(&routes).await;
     assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+    assert_eq!(stage.proxy.setbacks.marks().len(), 1, "it is left alone for a while");
+}
+
+#[tokio::test]
+async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_somebody_asks() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let with_port =
+        |domain| table([("web", http(domain), &[&web][..]), ("db", tcp(15432), &[&db])]);
+    let next = with_port("b.example.com");
+    let plan = stage.proxy.plan(&next, &[]).await.expect("it can be told");
+    for _ in 0..10 {
+        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
+        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
+    }
+    for domain in ["b.example.com", "c.example.com"] {
+        stage.drift(&with_port(domain)).await;
+        let error = stage.error(&with_port(domain)).await;
+        assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+        assert_eq!(stage.get(domain).await, (200, "web".into()));
+        let found = stage.finds(&with_port(domain)).await;
+        assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
+    }
+    assert_eq!(stage.proxy.supervisor.started, 1, "it is left alone");
+    stage.proxy.forgive();
+    stage.routes(&next).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+    assert!(stage.proxy.setbacks.marks().is_empty(), "nothing is left of it");
 }
 
 fn turn_tls_on(stage: &mut Stage) {
