@@ -50,6 +50,7 @@ pub use systemd::Systemd;
 pub use unit::{Running, Signal, Supervisor, SupervisorError, Unit, find as find_traefik, name};
 
 use super::section::Found;
+use super::setback::Setbacks;
 use api::Api;
 use awaited::Awaited;
 use certificates::Certificates;
@@ -57,6 +58,7 @@ use compile::{Gate, Plan, compile};
 use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
+use packets::Packets;
 use succession::SEE;
 
 /// It is asked so often whether it has.
@@ -71,14 +73,16 @@ pub struct Proxy<S = Systemd> {
     certificates: Certificates,
     awaited: Awaited,
     log: Log,
+    /// The one that did not come up, and how long it is left alone where another serves: all news is
+    /// the other one's until then.
+    setbacks: Setbacks<Generation>,
     /// Processes that serve nobody but those whom they served before.
     leaving: Leaving,
     /// As it was when Traefik was last asked.
     in_effect: Hash256,
     /// What was left out of that.
     left_out: BTreeSet<RouteKey>,
-    /// Where packets were led then.
-    packets_to: BTreeSet<SocketAddrV4>,
+    packets: Packets,
 }
 
 impl Proxy {
@@ -98,10 +102,11 @@ impl<S: Supervisor> Proxy<S> {
             api: Api::new()?,
             certificates: Certificates::default(),
             awaited: Awaited::default(),
+            setbacks: Setbacks::default(),
             leaving: Leaving::default(),
             in_effect: Routes::default().hash(),
             left_out: BTreeSet::new(),
-            packets_to: BTreeSet::new(),
+            packets: Packets::default(),
         })
     }
 
@@ -117,35 +122,31 @@ impl<S: Supervisor> Proxy<S> {
 
     /// What differs from `wanted`, as Traefik and its files tell.
     pub async fn check(&mut self, wanted: &Routes) -> Result<Found, RoutesError> {
-        self.program()?;
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
-            self.look(&running, &plan, wanted).await;
-            return Ok(match plan.in_the_way {
-                // There is nothing to put right before it is free.
-                Some(port) if running.is_empty() => {
-                    let problem = RoutesError::Taken { port, others: false }.to_string();
-                    Found { drift: None, problem: Some(problem) }
-                }
+            let is_served = self.look(&running, &plan, wanted).await.is_none();
+            let is_settled = running.iter().all(|it| it.is_up && is_served);
+            return Ok(match self.hindrance(&plan, &running) {
+                // There is nothing to put right before that is over.
+                Some(why) if is_settled => Found { drift: None, problem: Some(why.to_string()) },
                 _ => Found::drift(drift),
             });
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
+            // It must be known where packets are led before they are led elsewhere.
+            if self.packets.are_unknown() {
+                self.look(&running, &plan, wanted).await;
+            }
             return Ok(Found::drift("the files of Traefik are not as they should be"));
         }
         Ok(match self.api.loaded(generation.api(self.settings.api)).await {
             Err(error) => Found::drift(error),
             Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
                 Some(difference) => Found::drift(difference),
-                None => {
-                    let awaited = self.certificates_are_had(&plan, wanted).await?;
-                    let problems: Vec<String> =
-                        plan.problems.iter().cloned().chain(awaited).collect();
-                    Found { drift: None, problem: problem(&problems) }
-                }
+                None => Found { drift: None, problem: self.problem(&plan, wanted).await? },
             },
         })
     }
@@ -154,26 +155,24 @@ impl<S: Supervisor> Proxy<S> {
     ///
     /// What was stopped in the middle is finished by the next one.
     pub async fn apply(&mut self, wanted: &Routes) -> Result<(), RoutesError> {
-        let program = self.program()?;
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
-        let unit = Unit {
-            generation: plan.fixed.generation.clone(),
-            program,
-            folder: self.settings.folder.clone(),
-        };
-        if let Some(port) = plan.in_the_way {
-            let others = self.go_on(&plan, wanted, &running).await?;
-            return Err(RoutesError::Taken { port, others });
+        if let Some(why) = self.hindrance(&plan, &running) {
+            self.go_on(&plan, wanted, &running).await?;
+            return Err(why);
         }
-        let is_there = running.iter().any(|it| it.generation == unit.generation);
-        let plan =
-            self.write(plan, self.told_as_well(&unit.generation, &running, !is_there)).await?;
-        match is_there {
-            true => self.reload(&unit, &plan, wanted).await?,
-            false => self.start(&unit, &plan, wanted, &running).await?,
+        let generation = plan.fixed.generation.clone();
+        let plan = self.write(plan, self.told_as_well(&generation, &running, true)).await?;
+        match running.iter().any(|it| it.generation == generation) {
+            true => self.reload(&generation, &plan, wanted).await?,
+            false => self.start(&plan, wanted, &running).await?,
         }
-        self.retire(&unit.generation, &running).await
+        self.retire(&generation, &running).await
+    }
+
+    /// Tries at once what failed before.
+    pub fn forgive(&mut self) {
+        self.setbacks.forget_all();
     }
 
     /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
@@ -197,6 +196,24 @@ impl<S: Supervisor> Proxy<S> {
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
     }
 
+    /// Why the one that should run cannot come up, where it is not up.
+    fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
+        let (generation, others) = (&plan.fixed.generation, is_any_up(running));
+        if is_up(generation, running) {
+            return None;
+        }
+        if let Some(port) = plan.in_the_way {
+            return Some(RoutesError::Taken { port, others });
+        }
+        if let Err(error) = self.program() {
+            return Some(error);
+        }
+        let failed = self.setbacks.marks().get(generation)?;
+        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
+        let (unit, why) = (unit::name(generation), failed.why.clone());
+        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
+    }
+
     /// The processes that there are, but for those that were told to end and have time for it.
     async fn running(&mut self) -> Result<Vec<Running>, RoutesError> {
         let mut running = self.supervisor.running().await?;
@@ -215,7 +232,8 @@ impl<S: Supervisor> Proxy<S> {
         let (pairs, problems) =
             self.certificates.read(&self.settings.certificates, SystemTime::now().into());
         let mut plan = compile(wanted, &self.settings, pairs.clone(), &BTreeSet::new());
-        if !running.iter().any(|it| it.generation == plan.fixed.generation) {
+        // One that is down comes up only if its ports are still free.
+        if !is_up(&plan.fixed.generation, running) {
             let taken = self.taken(&plan, running).await?;
             if !taken.is_empty() {
                 plan = compile(wanted, &self.settings, pairs, &taken);
@@ -248,7 +266,7 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports
     /// for packets for as long as it has connections, and must not lead where nobody is any more. Where
-    /// one takes over, all others are about to.
+    /// one takes over, or did and its agent was killed over it, all others are about to.
     fn told_as_well(
         &self,
         current: &Generation,
@@ -303,6 +321,19 @@ impl<S: Supervisor> Proxy<S> {
         }
     }
 
+    /// What cannot be had of all that is in effect otherwise.
+    async fn problem(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<Option<String>, RoutesError> {
+        let awaited = self.certificates_are_had(plan, wanted).await?;
+        let problems: Vec<String> = plan.problems.iter().cloned().chain(awaited).collect();
+        // What runs without its program cannot be started again.
+        let lack = self.program().err().map(|error| error.to_string());
+        Ok(lack.or_else(|| problem(&problems)))
+    }
+
     /// Sees to it that certificates are asked for until they are there; what is said of those that
     /// are not.
     async fn certificates_are_had(
@@ -338,32 +369,45 @@ impl<S: Supervisor> Proxy<S> {
             None => (wanted.hash(), plan.left_out.clone()),
             Some(_) => (loaded.routes().hash(), BTreeSet::new()),
         };
-        if difference.is_none() {
-            self.lead_packets(wanted);
+        match difference {
+            None => self.lead_packets(wanted),
+            Some(_) => self.packets.are_led(&loaded.routes()),
         }
         difference
     }
 
     /// Whoever sends packets is led as routes say now, without a pause too.
     fn lead_packets(&mut self, wanted: &Routes) {
-        let before = std::mem::replace(&mut self.packets_to, packets::ends(wanted));
-        let gone = &before - &self.packets_to;
-        if !gone.is_empty()
-            && let Err(error) = packets::part_from(&gone)
-        {
+        if let Err(error) = self.packets.lead(wanted, packets::part_from) {
             tracing::warn!(%error, "who sends packets without a pause is led where they were before");
         }
     }
 
-    /// Takes note of what is in effect while another process runs than should, or none.
-    async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) {
-        let Some(one) = running.iter().find(|it| it.is_up) else {
-            self.seen(&Loaded::default(), plan, wanted);
-            return;
+    /// Takes note of what is in effect while another process runs than should, or none; how that
+    /// differs from what it could have.
+    async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) -> Option<String> {
+        let Some((one, loaded)) = self.serving(&plan.fixed.generation, running).await else {
+            return self.seen(&Loaded::default(), plan, wanted);
         };
-        let loaded = self.api.loaded(self.api_of(&one.generation)).await;
-        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
-        self.seen(&loaded.unwrap_or_default(), &plan, wanted);
+        let plan = files::fitting(&self.settings.folder, plan, &one);
+        self.seen(&loaded, &plan, wanted)
+    }
+
+    /// The process that serves, the one that should before all others, and what it has loaded. One
+    /// that leaves, as an agent before this one had it do, does not answer.
+    async fn serving(
+        &self,
+        wanted: &Generation,
+        running: &[Running],
+    ) -> Option<(Generation, Loaded)> {
+        let up = running.iter().filter(|it| it.is_up).map(|it| &it.generation);
+        let (current, others): (Vec<_>, Vec<_>) = up.partition(|it| *it == wanted);
+        for one in current.into_iter().chain(others) {
+            if let Ok(loaded) = self.api.loaded(self.api_of(one)).await {
+                return Some((one.clone(), loaded));
+            }
+        }
+        None
     }
 
     async fn bound_log(&mut self) -> Result<(), String> {
@@ -388,15 +432,28 @@ impl<S: Supervisor> Proxy<S> {
     }
 }
 
+/// Whether there is a process of this generation.
+fn is_up(generation: &Generation, running: &[Running]) -> bool {
+    running.iter().any(|it| it.is_up && it.generation == *generation)
+}
+
+/// Whether there is a process of any.
+fn is_any_up(running: &[Running]) -> bool {
+    running.iter().any(|it| it.is_up)
+}
+
 /// What is wrong with the processes that there are.
 fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
     let current = running.iter().find(|it| it.generation == *wanted);
     match current {
         None if running.is_empty() => Some("Traefik does not run".to_owned()),
-        None => Some("Traefik runs with other ports or other settings".to_owned()),
-        Some(current) if !current.is_up => Some("Traefik is down".to_owned()),
-        Some(_) if running.len() > 1 => Some("more than one Traefik runs".to_owned()),
-        Some(_) => None,
+        None if is_any_up(running) => {
+            Some("Traefik runs with other ports or other settings".to_owned())
+        }
+        Some(current) if current.is_up => {
+            (running.len() > 1).then(|| "more than one Traefik runs".to_owned())
+        }
+        _ => Some("Traefik is down".to_owned()),
     }
 }
 

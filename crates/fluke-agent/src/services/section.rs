@@ -41,6 +41,9 @@ pub trait Section: Send + 'static {
         wanted: &Self::Table,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Tries at once what it leaves alone by itself.
+    fn forgive(&mut self) {}
+
     /// The hash of the table that reality has now, as far as was seen.
     fn in_effect(&self) -> Hash256;
 
@@ -152,6 +155,7 @@ impl<S: Section> Kept<S> {
 
     /// Tries at once what failed before.
     pub fn forgive(&mut self) {
+        self.section.forgive();
         self.setbacks.forget_all();
         self.in_doubt = true;
     }
@@ -169,7 +173,12 @@ impl<S: Section> Kept<S> {
     }
 
     /// Looks whether it is as `wanted` says, if that is worth while.
-    pub async fn look(&mut self, wanted: &Arc<S::Table>, now: Instant) -> Looked {
+    pub async fn look(
+        &mut self,
+        wanted: &Arc<S::Table>,
+        clock: impl Fn() -> Instant + Send,
+    ) -> Looked {
+        let now = clock();
         if !self.is_due(wanted, now) {
             return Looked::Fine;
         }
@@ -190,7 +199,7 @@ impl<S: Section> Kept<S> {
                 (self.held, self.in_doubt) = (Some(drift), false);
             }
             // A check that could not tell is no reason to change anything.
-            Err(why) => self.failed(why.clone(), why, now),
+            Err(why) => self.failed(why.clone(), why, clock()),
         }
         Looked::Fine
     }
@@ -200,7 +209,7 @@ impl<S: Section> Kept<S> {
         &mut self,
         wanted: &Arc<S::Table>,
         drift: String,
-        now: Instant,
+        clock: impl Fn() -> Instant + Send,
     ) -> Result<(), String> {
         let applied = self.apply(wanted).await;
         let (what, why) = match (self.differs(wanted).await, applied) {
@@ -218,7 +227,7 @@ impl<S: Section> Kept<S> {
             }
             (Err(_), Err(why)) | (Err(why), Ok(())) => (drift, why),
         };
-        self.failed(what, why.clone(), now);
+        self.failed(what, why.clone(), clock());
         (self.settled, self.has_failed) = (None, true);
         Err(why)
     }
@@ -255,9 +264,9 @@ impl<S: Section> Kept<S> {
         self.setbacks.forget_all();
     }
 
-    /// `what` is wrong, and left alone for a while.
+    /// `what` is wrong, and left alone for a while from now on, when all that was tried is over.
     fn failed(&mut self, what: String, why: String, now: Instant) {
-        self.setbacks.failed(what.clone(), why.clone(), now);
+        self.setbacks.gave_up(what.clone(), why.clone(), now);
         (self.held, self.problem, self.in_doubt) = (Some(what), Some(why), false);
     }
 }

@@ -1,7 +1,10 @@
 //! Units that the agent makes itself: without files, gone with a reboot or when they are stopped.
 
-use futures_util::StreamExt;
-use zbus::{MessageStream, OwnedObjectPath, Variant};
+use std::pin::pin;
+
+use futures_util::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use zbus::{Message, OwnedObjectPath, Variant};
 
 use super::bus::{Bus, CallError, Link, Seen};
 use super::facts::{Active, waits_for_restart};
@@ -90,32 +93,49 @@ impl Transient {
     /// What happens to a unit from now on.
     pub(crate) async fn follow(&self, name: &str) -> Result<Following, CallError> {
         let bus: Bus = self.link.bus().await?;
-        let stream = bus.changes_of(name).await?.into_stream();
-        Ok(Following { stream, last: None })
+        Ok(Following::of(bus.changes_of(name).await?.into_stream()))
     }
 }
 
-/// What happens to one unit.
+/// What happens to one unit. All of it is taken in at once, by a task: a stream that is full keeps
+/// every answer waiting that comes by the same connection.
 #[derive(Debug)]
 pub(crate) struct Following {
-    stream: MessageStream,
-    last: Option<Seen>,
+    news: mpsc::Receiver<()>,
 }
 
 impl Following {
+    fn of(signals: impl Stream<Item = zbus::Result<Message>> + Send + 'static) -> Self {
+        let (tell, news) = mpsc::channel(1);
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = tell.closed() => {}
+                () = pass_on(signals, &tell) => {}
+            }
+        });
+        Self { news }
+    }
+
     /// Returns when it is otherwise than it was: true, or false if nothing more can be heard.
     /// Cancel-safe.
     pub(crate) async fn changed(&mut self) -> bool {
-        while let Some(Ok(message)) = self.stream.next().await {
-            let Some(seen) = Seen::read(&message) else { continue };
-            // Many signals tell of other properties, and say the rest once more.
-            let is_news = seen.is_settled() && self.last.as_ref() != Some(&seen);
-            self.last = Some(seen);
-            if is_news {
-                return true;
-            }
+        self.news.recv().await.is_some()
+    }
+}
+
+/// Tells of what is news, until nothing more can be heard.
+async fn pass_on(signals: impl Stream<Item = zbus::Result<Message>>, tell: &mpsc::Sender<()>) {
+    let (mut signals, mut last) = (pin!(signals), None);
+    while let Some(Ok(message)) = signals.next().await {
+        let Some(seen) = Seen::read(&message) else { continue };
+        // Many signals tell of other properties, and say the rest once more.
+        let is_news = seen.is_settled() && last.as_ref() != Some(&seen);
+        last = Some(seen);
+        if is_news {
+            // Whoever has not heard of the one before looks at both.
+            let _ = tell.try_send(());
         }
-        false
     }
 }
 
@@ -153,5 +173,48 @@ impl Bus {
     async fn kill(&self, name: &str, signal: i32) -> Result<(), CallError> {
         let what = format!("send a signal to `{name}`");
         self.manager("KillUnit", &(name, "main", signal), &what).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use futures_util::stream;
+
+    use super::super::bus::{PROPERTIES, UNIT};
+    use super::*;
+
+    fn signal(active: &str, sub: &str) -> zbus::Result<Message> {
+        let changed = HashMap::from([
+            ("ActiveState", Variant::from(active)),
+            ("SubState", Variant::from(sub)),
+        ]);
+        let unit = "/org/freedesktop/systemd1/unit/it";
+        let none: [&str; 0] = [];
+        Message::signal(unit, PROPERTIES, "PropertiesChanged").build(&(UNIT, changed, &none[..]))
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_falls_again_and_again_keeps_nobody_waiting() {
+        let (bus, mut signals) = mpsc::channel(1);
+        let mut following = Following::of(stream::poll_fn(move |task| signals.poll_recv(task)));
+        for _ in 0..100 {
+            for sent in [signal("active", "running"), signal("failed", "failed")] {
+                bus.send(sent).await.expect("somebody takes it, though nobody waits for it");
+            }
+        }
+        assert!(following.changed().await);
+        bus.send(signal("active", "running")).await.expect("it is heard");
+        assert!(following.changed().await);
+        drop(bus);
+        while following.changed().await {}
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_nobody_follows_any_more_is_not_listened_to() {
+        let (bus, mut signals) = mpsc::channel::<zbus::Result<Message>>(1);
+        drop(Following::of(stream::poll_fn(move |task| signals.poll_recv(task))));
+        bus.closed().await;
     }
 }

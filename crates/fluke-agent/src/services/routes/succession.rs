@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::api::ApiError;
 use super::compile::{Generation, Plan};
 use super::loaded::Loaded;
-use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files};
+use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_any_up, unit};
 
 /// How long Traefik may take to start and to load all routes.
 pub const START: Duration = Duration::from_secs(15);
@@ -27,24 +27,31 @@ impl<S: Supervisor> Proxy<S> {
     /// Starts a process; those that run serve until it does.
     pub(super) async fn start(
         &mut self,
-        unit: &Unit,
         plan: &Plan,
         wanted: &Routes,
         running: &[Running],
     ) -> Result<(), RoutesError> {
+        let unit = Unit {
+            generation: plan.fixed.generation.clone(),
+            program: self.program()?,
+            folder: self.settings.folder.clone(),
+        };
         // Kernels before 5.14 have none of it: there, who comes just as another takes over is refused.
         let _ = std::fs::write(LET_IN_BY_ANOTHER, "1");
         match self.leaving.forget(&unit.generation) {
             // It goes back on what it was told, and the connections that it has are lost.
             true => self.supervisor.restart(&unit.generation).await?,
-            false => self.supervisor.start(unit).await?,
+            false => self.supervisor.start(&unit).await?,
         }
         let Err(why) =
             self.until_loaded(&unit.generation, plan, wanted, Instant::now() + START).await
         else {
+            self.setbacks.forget_all();
             return Ok(());
         };
-        let others = running.iter().any(|it| it.is_up);
+        self.setbacks.retain(|it| *it == unit.generation);
+        self.setbacks.gave_up(unit.generation.clone(), why.clone(), Instant::now().into_std());
+        let others = is_any_up(running);
         // It would be tried again and again otherwise, without a pause. One that is slow serves.
         if others || self.is_stuck(&unit.generation).await {
             self.supervisor.stop(&unit.generation).await?;
@@ -54,36 +61,35 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     /// Nobody takes over: who is up goes on, with the newest routes, and nobody else is to come up.
-    /// Whether there is one that does.
     pub(super) async fn go_on(
         &mut self,
         plan: &Plan,
         wanted: &Routes,
         running: &[Running],
-    ) -> Result<bool, RoutesError> {
+    ) -> Result<(), RoutesError> {
         for one in running.iter().filter(|it| !it.is_up) {
             self.supervisor.stop(&one.generation).await?;
         }
         let told = self.told_as_well(&plan.fixed.generation, running, false);
         self.write(plan.clone(), told).await?;
-        let Some(one) = running.iter().find(|it| it.is_up) else {
+        let Some((one, _)) = self.serving(&plan.fixed.generation, running).await else {
             self.seen(&Loaded::default(), plan, wanted);
-            return Ok(false);
+            return Ok(());
         };
-        let plan = files::fitting(&self.settings.folder, plan, &one.generation);
+        let plan = files::fitting(&self.settings.folder, plan, &one);
         // What it cannot do is not waited for.
-        let _ = self.until_loaded(&one.generation, &plan, wanted, Instant::now() + SEE).await;
-        Ok(true)
+        let _ = self.until_loaded(&one, &plan, wanted, Instant::now() + SEE).await;
+        Ok(())
     }
 
     /// Has a process that runs load what is new.
     pub(super) async fn reload(
         &mut self,
-        unit: &Unit,
+        generation: &Generation,
         plan: &Plan,
         wanted: &Routes,
     ) -> Result<(), RoutesError> {
-        let (generation, began) = (&unit.generation, Instant::now());
+        let began = Instant::now();
         if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
             return Ok(());
         }
@@ -103,7 +109,7 @@ impl<S: Supervisor> Proxy<S> {
             // It does not get up by itself. The next one begins after a pause.
             self.supervisor.stop(generation).await?;
         }
-        Err(RoutesError::NotLoaded { unit: unit.name(), why })
+        Err(RoutesError::NotLoaded { unit: unit::name(generation), why })
     }
 
     /// Whether a process is there for nobody. One that only has no time for the agent serves others.

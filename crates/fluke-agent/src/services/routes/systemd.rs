@@ -46,6 +46,8 @@ impl Systemd {
                 return tokio::time::sleep(DEAF).await;
             };
             self.following = Some((current.clone(), following));
+            // What happened before that is seen by a look.
+            return;
         }
         let Some((_, following)) = &mut self.following else { return };
         if !following.changed().await {

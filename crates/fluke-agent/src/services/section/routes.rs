@@ -41,6 +41,10 @@ impl Section for RoutesSection {
         self.proxy()?.apply(wanted).await
     }
 
+    fn forgive(&mut self) {
+        self.proxy.iter_mut().for_each(Proxy::forgive);
+    }
+
     fn in_effect(&self) -> Hash256 {
         self.proxy.as_ref().map_or_else(|| Routes::default().hash(), Proxy::in_effect)
     }

@@ -209,7 +209,7 @@ async fn settle<S: Section>(
     let looked = tokio::select! {
         biased;
         () = &mut stop => return,
-        looked = kept.look(wanted, Instant::now()) => looked,
+        looked = kept.look(wanted, Instant::now) => looked,
     };
     let (drift, is_news) = match looked {
         Looked::Fine => return,
@@ -231,7 +231,7 @@ async fn settle<S: Section>(
     let failure = tokio::select! {
         biased;
         () = &mut stop => Some("it was given up in the middle, and is begun anew".to_owned()),
-        done = kept.put_right(wanted, drift.clone(), Instant::now()) => done.err(),
+        done = kept.put_right(wanted, drift.clone(), Instant::now) => done.err(),
     };
     if is_news && failure.is_none() {
         return;

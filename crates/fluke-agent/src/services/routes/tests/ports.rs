@@ -143,6 +143,27 @@ async fn certificates_are_no_business_of_a_process_that_leaves() {
 }
 
 #[tokio::test]
+async fn certificates_are_no_business_of_one_that_an_agent_was_about_to_have_leave() {
+    let Some(mut stage) = Stage::with(with_acme) else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    stage.routes(&table([shell.clone()])).await;
+    let before = stage.dynamic("routes.yaml");
+    let first = stage.proxy.supervisor.running().await.expect("known").remove(0).generation;
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+    let db = ("db", tcp(15432), &[&db][..]);
+    stage.routes(&table([shell.clone(), db.clone()])).await;
+    // The agent was killed before it told the first one.
+    stage.proxy.supervisor.restart(&first).await.expect("started");
+    stage.has_another_agent();
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([shell, db, ("web", http("a.example.com"), &[&web])])).await;
+    let said = std::fs::read_to_string(before).expect("it was told to leave");
+    assert!(said.contains("a.example.com") && !said.contains("certResolver"), "{said}");
+}
+
+#[tokio::test]
 async fn certificates_are_no_business_of_one_that_is_about_to_leave_unless_it_stays() {
     let Some(mut stage) = Stage::with(with_acme) else { return };
     stage.routes(&table([])).await;
@@ -212,7 +233,7 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     let Some(mut stage) = Stage::new() else { return };
     let web = Container::http(LOCAL, "web").await;
     stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
-    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    let somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
     turn_tls_on(&mut stage);
     let (db, shop) = (Container::tcp(LOCAL, "db").await, Container::http(LOCAL, "shop").await);
     let routes = table([
@@ -227,6 +248,14 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
     assert_eq!(stage.proxy.supervisor.started, 1);
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+    let found = stage.finds(&routes).await;
+    assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
+    drop(somebody);
+    let is_free = async {
+        // A process that is being started elsewhere holds it for a moment longer.
+        while stage.finds(&routes).await.drift.is_none() {}
+    };
+    tokio::time::timeout(LONG, is_free).await.expect("it is seen");
 }
 
 #[tokio::test]
@@ -246,6 +275,36 @@ async fn tls_that_nobody_comes_up_with_costs_no_request_of_those_that_were_serve
     let error = stage.error(&routes).await;
     assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
+    assert_eq!(stage.proxy.setbacks.marks().len(), 1, "it is left alone for a while");
+}
+
+#[tokio::test]
+async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_somebody_asks() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let with_port =
+        |domain| table([("web", http(domain), &[&web][..]), ("db", tcp(15432), &[&db])]);
+    let next = with_port("b.example.com");
+    let plan = stage.proxy.plan(&next, &[]).await.expect("it can be told");
+    for _ in 0..10 {
+        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
+        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
+    }
+    for domain in ["b.example.com", "c.example.com"] {
+        stage.drift(&with_port(domain)).await;
+        let error = stage.error(&with_port(domain)).await;
+        assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+        assert_eq!(stage.get(domain).await, (200, "web".into()));
+        let found = stage.finds(&with_port(domain)).await;
+        assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
+    }
+    assert_eq!(stage.proxy.supervisor.started, 1, "it is left alone");
+    stage.proxy.forgive();
+    stage.routes(&next).await;
+    assert_eq!(greeting(&stage, 15432).await, "db");
+    assert!(stage.proxy.setbacks.marks().is_empty(), "nothing is left of it");
 }
 
 fn turn_tls_on(stage: &mut Stage) {
@@ -263,7 +322,7 @@ async fn goes_on_but_for_the_port(stage: &mut Stage, routes: &Routes, crowd: Cro
         stage.proxy.left_out().iter().map(|key| key.service.to_string()).collect()
     };
     assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
-    stage.drift(routes).await;
+    stage.finds(routes).await;
     assert_eq!((stage.proxy.in_effect(), left_out(stage)), (routes.hash(), vec!["db".into()]));
 }
 
@@ -295,6 +354,30 @@ async fn answering(name: &'static str) -> Container {
     container
 }
 
+/// Sends packets without a pause, and never from another port.
+struct Player(UdpSocket);
+
+impl Player {
+    async fn of(stage: &Stage, port: u16) -> Self {
+        let socket = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
+        socket.connect(stage.at(port)).await.expect("bound");
+        Self(socket)
+    }
+
+    /// Who answers, if somebody does.
+    async fn answer(&self) -> Option<String> {
+        let mut packet = [0; 64];
+        self.0.send(b"ping").await.expect("sent");
+        let received = tokio::time::timeout(SOON, self.0.recv(&mut packet)).await.ok()?;
+        Some(String::from_utf8_lossy(&packet[..received.expect("told")]).into_owned())
+    }
+
+    async fn is_led_to(&self, name: &str) {
+        let told = async { while self.answer().await.as_deref() != Some(name) {} };
+        tokio::time::timeout(LONG, told).await.expect("they are led there");
+    }
+}
+
 #[tokio::test]
 async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goes() {
     let Some(mut stage) = Stage::new() else { return };
@@ -303,33 +386,24 @@ async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goe
         return;
     }
     let (old, new, other) = (answering("old").await, answering("new").await, answering("it").await);
-    let game = |it: &Container| {
-        let udp = |external| Traffic::Udp { external: Some(external) };
-        table([("game", udp(11001), &[it]), ("other", udp(11002), &[&other])])
-    };
+    let newest = answering("newest").await;
+    let game =
+        |it: &Container| table([("game", udp(11001), &[it]), ("other", udp(11002), &[&other])]);
     stage.routes(&game(&old)).await;
-    let mut players = Vec::new();
-    for port in [11001, 11002] {
-        let player = UdpSocket::bind((stage.listen, 0)).await.expect("a port");
-        player.connect(stage.at(port)).await.expect("bound");
-        players.push(player);
-    }
-    let answer = async |player: &UdpSocket| {
-        let mut packet = [0; 64];
-        player.send(b"ping").await.expect("sent");
-        let received = tokio::time::timeout(SOON, player.recv(&mut packet)).await;
-        received
-            .map(|length| String::from_utf8_lossy(&packet[..length.expect("told")]).into_owned())
-    };
-    let until = async |player: &UdpSocket, name: &str| {
-        let told = async { while answer(player).await.as_deref() != Ok(name) {} };
-        tokio::time::timeout(LONG, told).await.expect("they are led there");
-    };
-    until(&players[0], "old").await;
-    until(&players[1], "it").await;
+    let player = Player::of(&stage, 11001).await;
+    let nobody_else = Player::of(&stage, 11002).await;
+    player.is_led_to("old").await;
+    nobody_else.is_led_to("it").await;
     stage.routes(&game(&new)).await;
-    until(&players[0], "new").await;
-    assert_eq!(answer(&players[1]).await.as_deref(), Ok("it"), "nobody else notices");
+    player.is_led_to("new").await;
+    assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
+    // Also by an agent that was not there when they came.
+    stage.has_another_agent();
+    stage.drift(&game(&newest)).await;
+    stage.routes(&game(&newest)).await;
+    assert_ne!(player.answer().await.as_deref(), Some("new"), "they were parted");
+    player.is_led_to("newest").await;
+    assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
 }
 
 #[tokio::test]
@@ -415,6 +489,28 @@ async fn one_that_was_to_leave_and_was_started_again_is_seen_and_has_to_leave_ag
     assert_eq!(greeting(&stage, 15432).await, "db");
 }
 
+#[tokio::test]
+async fn what_is_in_effect_is_what_the_one_that_serves_has_whoever_leaves() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    let tables = [table([shell.clone()]), table([shell, ("db", tcp(15432), &[&db])])];
+    // Whichever of two is listed first, one time it is the one that leaves.
+    let mut sessions = Vec::new();
+    for routes in [&tables[0], &tables[1], &tables[0]] {
+        stage.routes(routes).await;
+        until_one_listens(&stage, 15022).await;
+        // Another agent would not know that it does.
+        let known = std::mem::take(&mut stage.proxy.leaving);
+        stage.finds(routes).await;
+        assert_eq!(stage.proxy.in_effect(), routes.hash());
+        stage.proxy.leaving = known;
+        let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+        goes_on(&mut session).await;
+        sessions.push(session);
+    }
+}
+
 async fn until_one_is_left(stage: &mut Stage) {
     let ended = async {
         while stage.proxy.supervisor.running().await.expect("known").len() > 1 {
@@ -478,4 +574,23 @@ async fn a_port_that_is_somebody_elses_keeps_no_other_route_from_its_work() {
     tokio::time::timeout(LONG, is_free).await.expect("it is seen");
     stage.routes(&routes).await;
     assert_eq!(greeting(&stage, 15432).await, "db");
+}
+
+#[tokio::test]
+async fn a_port_that_somebody_takes_while_traefik_is_down_keeps_no_other_route_from_its_work() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    let db = Container::tcp(LOCAL, "db").await;
+    let routes = table([("web", http("a.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    stage.routes(&routes).await;
+    // It is about to be started again, and would not come up.
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+    let _somebody = tokio::net::TcpListener::bind(stage.at(15432)).await.expect("free");
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    stage.proxy.apply(&routes).await.expect("all but that port");
+    assert_eq!(stage.get("a.example.com").await, (200, "web".into()));
+    let words = stage.finds(&routes).await.problem.expect("it is left out");
+    assert!(words.contains("another program of this host has port 15432"), "{words}");
 }

@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::{Generation, Proxy, RoutesError, Settings, Supervisor};
@@ -213,6 +214,41 @@ async fn a_host_without_traefik_says_what_to_install() {
     let program = Some(PathBuf::from("/nonexistent/traefik"));
     let settings = Settings { program, ..Settings::new(folder.path().into(), subnet) };
     let mut proxy = Proxy::kept_by(Foreman::default(), settings).expect("a client");
-    let error = proxy.check(&table([])).await.expect_err("there is none").to_string();
-    assert!(error.contains("/nonexistent/traefik") && error.contains("install"), "{error}");
+    let found = proxy.check(&table([])).await.expect("it can be told");
+    let words = found.problem.expect("there is none");
+    assert_eq!(found.drift, None, "there is nothing to be done without it");
+    assert!(words.contains("/nonexistent/traefik") && words.contains("install"), "{words}");
+}
+
+#[tokio::test]
+async fn a_traefik_whose_program_is_gone_goes_on_with_the_newest_routes() {
+    let linked = |settings: &mut Settings, folder: &Path| {
+        let link = folder.join("traefik");
+        if let Some(program) = settings.program.replace(link.clone()) {
+            symlink(program, link).expect("room");
+        }
+    };
+    let Some(mut stage) = Stage::with(linked) else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let (link, aside) = (stage.folder.path().join("traefik"), stage.folder.path().join("aside"));
+    std::fs::rename(&link, &aside).expect("moved");
+    let next = table([("web", http("b.example.com"), &[&web])]);
+    stage.drift(&next).await;
+    stage.proxy.apply(&next).await.expect("it runs");
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+    let words = "there is no Traefik that can be run at";
+    let found = stage.finds(&next).await;
+    assert!(found.drift.is_none() && found.problem.is_some_and(|it| it.starts_with(words)));
+    // A port that needs another process has to wait.
+    let db = Container::tcp(LOCAL, "db").await;
+    let last = table([("web", http("c.example.com"), &[&web]), ("db", tcp(15432), &[&db])]);
+    stage.drift(&last).await;
+    let error = stage.error(&last).await;
+    assert!(matches!(error, RoutesError::NoProgram { .. }), "{error}");
+    assert_eq!(stage.get("c.example.com").await, (200, "web".into()));
+    let found = stage.finds(&last).await;
+    assert!(found.drift.is_none() && found.problem.is_some_and(|it| it.starts_with(words)));
+    std::fs::rename(&aside, &link).expect("moved");
+    stage.routes(&last).await;
 }

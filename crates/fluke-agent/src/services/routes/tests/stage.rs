@@ -89,6 +89,12 @@ impl Stage {
         self.proxy.check(routes).await.expect("it can be told")
     }
 
+    /// The agent ends, and another one begins, which remembers nothing.
+    pub(super) fn has_another_agent(&mut self) {
+        let foreman = std::mem::take(&mut self.proxy.supervisor);
+        self.proxy = Proxy::kept_by(foreman, self.proxy.settings.clone()).expect("a client");
+    }
+
     /// What differs; something must.
     pub(super) async fn drift(&mut self, routes: &Routes) -> String {
         self.finds(routes).await.drift.expect("something differs")

@@ -28,25 +28,42 @@ struct State {
     crack: Option<&'static str>,
     /// Whoever writes waits for it.
     hand: Option<Arc<Notify>>,
+    /// How long whoever looks or writes takes, by the clock on the wall.
+    takes: Duration,
+    clock: Duration,
+    is_dark: bool,
     /// Where it hangs, if that can be seen.
     place: Option<SocketAddr>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is no chalk")]
-struct NoChalk;
+enum Trouble {
+    #[error("there is no chalk")]
+    NoChalk,
+    #[error("there is no light")]
+    NoLight,
+}
 
 impl Slate {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("nobody died")
     }
+
+    fn takes_its_time(&self) {
+        let State { takes, clock, .. } = &mut *self.state();
+        *clock += *takes;
+    }
 }
 
 impl Section for Slate {
     type Table = Names;
-    type Error = NoChalk;
+    type Error = Trouble;
 
-    async fn check(&mut self, wanted: &Names) -> Result<Found, NoChalk> {
+    async fn check(&mut self, wanted: &Names) -> Result<Found, Trouble> {
+        self.takes_its_time();
+        if self.state().is_dark {
+            return Err(Trouble::NoLight);
+        }
         if self.state().has_fallen {
             return Ok(Found::drift("it has fallen"));
         }
@@ -55,7 +72,8 @@ impl Section for Slate {
         Ok(Found { drift: (!is_so).then(|| "something else is written".into()), problem })
     }
 
-    async fn apply(&mut self, wanted: &Names) -> Result<(), NoChalk> {
+    async fn apply(&mut self, wanted: &Names) -> Result<(), Trouble> {
+        self.takes_its_time();
         let hand = self.state().hand.clone();
         if let Some(hand) = hand {
             hand.notified().await;
@@ -63,7 +81,7 @@ impl Section for Slate {
         let mut state = self.state();
         state.has_fallen = false;
         if state.has_no_chalk {
-            return Err(NoChalk);
+            return Err(Trouble::NoChalk);
         }
         state.written = Some(wanted.hash());
         Ok(())
@@ -228,6 +246,33 @@ async fn what_else_goes_wrong_is_put_right_while_what_failed_is_left_alone() {
     stage.slate.state().written = Some(web.hash());
     assert_eq!(stage.settles(&web).await, [""; 0]);
     assert_eq!(stage.part.report().problem, None, "whoever did it");
+}
+
+/// The pauses after so many failures, each of which took its time.
+async fn pauses(slate: &Slate, times: usize) -> Vec<u64> {
+    let (start, web) = (Instant::now(), table("web"));
+    let clock = || start + slate.state().clock;
+    let mut kept = Kept::new(slate.clone(), None);
+    let mut found = Vec::new();
+    for _ in 0..times {
+        if let Looked::Differs { drift, .. } = kept.look(&web, clock).await {
+            kept.put_right(&web, drift, clock).await.expect_err("there is something missing");
+        }
+        let until = kept.look_at().expect("it is tried again");
+        found.push((until - clock()).as_secs());
+        slate.state().clock = until - start;
+    }
+    found
+}
+
+#[tokio::test]
+async fn pauses_grow_and_begin_when_it_failed_however_long_that_took() {
+    let slate = Slate::default();
+    slate.state().takes = Duration::from_secs(17);
+    slate.state().has_no_chalk = true;
+    assert_eq!(pauses(&slate, 4).await, [1, 2, 4, 8]);
+    slate.state().is_dark = true;
+    assert_eq!(pauses(&slate, 4).await, [1, 2, 4, 8]);
 }
 
 #[tokio::test(start_paused = true)]
