@@ -330,21 +330,22 @@ impl Lane {
             _ => told(error),
         };
         tracing::warn!(why, "a change failed");
+        // However long it took to fail was no steady time.
         match change {
             Change::Deploy { deployment, .. } => self.set_back(deployment.id, error, &why, now),
             // Somebody removed it in this moment: the next look tells.
             Change::Start { .. } if error.is_not_found() => {}
             Change::Start { container, origin, .. } => match origin.deployment {
                 Some(id) => self.set_back(id, error, &why, now),
-                None => self.containers.failed(container.clone(), why.clone(), now),
+                None => self.containers.gave_up(container.clone(), why.clone(), now),
             },
             Change::Remove { container, .. } | Change::Stop { container, .. } => {
                 // It may be gone all the same, and is not to come back at once.
                 self.did_not_work_out(change);
-                self.containers.failed(container.clone(), why.clone(), now);
+                self.containers.gave_up(container.clone(), why.clone(), now);
             }
             Change::MakeNetwork { .. } => {
-                self.containers.failed(THE_NETWORK.into(), why.clone(), now);
+                self.containers.gave_up(THE_NETWORK.into(), why.clone(), now);
             }
         }
         let fact = end(Outcome::Failure, began, why);
@@ -385,7 +386,7 @@ impl Lane {
             && let Change::Remove { .. } | Change::MakeNetwork { .. } = change
             && let Some(object) = change.object()
         {
-            self.containers.failed(object.to_owned(), text.clone(), now);
+            self.containers.gave_up(object.to_owned(), text.clone(), now);
         }
         let fact = end(outcome, began, text);
         self.record(&change, &account, fact).await;
