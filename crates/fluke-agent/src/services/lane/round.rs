@@ -174,6 +174,8 @@ impl Lane {
         let mut container = seen.clone();
         container.state = match container.state {
             State::Running if self.jobs.is_stopping(&container.id) => State::Changing,
+            // It has ended, and Podman still clears up after it: to start it now would be in the way.
+            State::Exited if self.is_ending(&container.id) => State::Changing,
             State::Changing if self.since.is_abandoned(&container.id, now) => State::Stuck,
             state => state,
         };
@@ -188,6 +190,12 @@ impl Lane {
             container.health = Health::Unhealthy;
         }
         container
+    }
+
+    /// Whether it was told to end for its own sake, and that is not over yet. Nobody waits for the rest
+    /// of one that makes way for another.
+    fn is_ending(&self, container: &str) -> bool {
+        self.told_to_end.contains_key(container) && self.jobs.is_stopping(container)
     }
 
     pub(super) fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {

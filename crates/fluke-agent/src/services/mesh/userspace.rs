@@ -51,10 +51,17 @@ pub async fn start(
             Keeper::Systemd => {
                 unit(&program, interface).await.map_err(|error| error.to_string())?
             }
-            // It goes to the background once its socket is open.
-            Keeper::Nobody => daemon::start(&program, interface)
-                .await
-                .map_err(|why| format!("{why}; is there a /dev/net/tun?"))?,
+            Keeper::Nobody => {
+                // One whose interface was taken away listens until it ends, and takes the name of
+                // the socket with it.
+                while UnixStream::connect(socket).await.is_ok() {
+                    sleep(PAUSE).await;
+                }
+                // It goes to the background once its socket is open.
+                daemon::start(&program, interface)
+                    .await
+                    .map_err(|why| format!("{why}; is there a /dev/net/tun?"))?;
+            }
         }
         // The name is there before somebody listens.
         while UnixStream::connect(socket).await.is_err() {

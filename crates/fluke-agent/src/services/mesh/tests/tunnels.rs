@@ -217,7 +217,8 @@ fn a_port_that_is_somebody_elses_is_named_and_taken_when_it_is_free() {
     one.sh("ip link delete MESH");
     let drift = one.drift(&table).unwrap_or_default();
     assert!(drift.starts_with("the interface is not there"), "{drift}");
-    assert!(is_taken(&one.fails(&table)));
+    let words = one.fails(&table);
+    assert!(is_taken(&words), "{words}");
     assert_eq!(one.sh("wg show MESH peers").lines().count(), 1, "all that can be is there");
     drop(taken);
     one.joins(&table);
