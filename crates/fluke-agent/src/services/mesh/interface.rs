@@ -34,6 +34,8 @@ const KERNEL: &str = "wireguard";
 const PROGRAM: &str = "tun";
 /// Where such programs have their sockets.
 const SOCKETS: &str = "/var/run/wireguard";
+/// How long a program that was started may take to have a port.
+const BEGINNING: Duration = Duration::from_secs(1);
 /// How long a program that was killed may take to go; only one that hangs in the kernel takes longer.
 const BURIAL: Duration = Duration::from_secs(5);
 /// Between looks whether it has.
@@ -315,10 +317,27 @@ impl Interface {
             // Somebody was quicker; what it is, the next look tells.
             Err(error) if is(&error, Errno::EXIST) => Ok(()),
             Err(error) if is(&error, Errno::OPNOTSUPP) => {
-                userspace::start(&self.program, self.keeper, &self.name, &self.socket()).await
+                userspace::start(&self.program, self.keeper, &self.name, &self.socket()).await?;
+                self.comes_up().await;
+                Ok(())
             }
             Err(source) => Err(MeshError::NotMade { source }),
         }
+    }
+
+    /// Waits until the program has taken a port, any: one that is set before that is refused without a
+    /// word where somebody else has it. A program that takes none by itself is not waited for.
+    async fn comes_up(&self) {
+        let has_port = async {
+            loop {
+                let answer = uapi::say(&self.socket(), uapi::GET).await;
+                if answer.and_then(|it| uapi::read(&it)).is_ok_and(|it| it.port != 0) {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        let _ = timeout(BEGINNING, has_port).await;
     }
 
     /// Ends the program that serves it, and with it the interface, and makes it anew.
