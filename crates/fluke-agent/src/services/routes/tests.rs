@@ -4,8 +4,10 @@
 
 mod acme;
 mod foreman;
+mod packets;
 mod ports;
 mod repairs;
 mod requests;
 mod stage;
+mod takeovers;
 mod tls;

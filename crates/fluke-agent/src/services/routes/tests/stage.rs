@@ -316,3 +316,28 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     };
     tokio::time::timeout(LONG, waited).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
+
+pub(super) async fn greeting(stage: &Stage, port: u16) -> String {
+    let mut stream = TcpStream::connect(stage.at(port)).await.expect("somebody listens");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("an end");
+    text
+}
+
+/// Says back whatever it is told, for as long as anybody listens.
+pub(super) async fn echo() -> Container {
+    Container::serving(LOCAL, |mut stream, _| async move {
+        let (mut from, mut to) = stream.split();
+        let _ = tokio::io::copy(&mut from, &mut to).await;
+    })
+    .await
+}
+
+/// Says something by a connection, and waits until it comes back.
+pub(super) async fn goes_on(stream: &mut TcpStream) {
+    let said = async {
+        stream.write_all(b"still there?").await?;
+        stream.read_exact(&mut [0; 12]).await
+    };
+    tokio::time::timeout(LONG, said).await.expect("in time").expect("it goes on");
+}
