@@ -145,6 +145,8 @@ pub struct Lane {
     sighting: Sighting,
     /// While Podman does not answer.
     arrival: Option<Arrival>,
+    /// Containers that had not ended when somebody last looked.
+    up: BTreeSet<String>,
     /// Containers that were told to end because they are not well.
     told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
@@ -233,6 +235,7 @@ impl Lane {
             reach: Setbacks::default(),
             sighting: Sighting::default(),
             arrival: None,
+            up: BTreeSet::new(),
             told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),

@@ -251,9 +251,13 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// What keeps a change from being made now: it could not be a moment ago.
+    /// What keeps a change from being made now: it could not be a moment ago. What is started has
+    /// pauses of its deployment, whatever else could not be done to it.
     fn holds_up(&self, change: &Change) -> Option<&Setback> {
-        self.is_held_up(change.object()?)
+        match change {
+            Change::Start { .. } => None,
+            _ => self.is_held_up(change.object()?),
+        }
     }
 
     fn is_held_up(&self, object: &str) -> Option<&Setback> {

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::gather::Gather;
+use fluke_model::id::SessionId;
 use fluke_model::message::Fact;
 use fluke_model::verdict::{Outcome, Output};
 
 use super::desired::Desired;
 use super::doing::{self, ChangeError, Room};
+use super::hearing::News;
 use super::look::{Look, Seen};
 use super::saying::Note;
 use super::state::{Cause, Idle, Next, Processing};
 use super::watch::{self, Watch};
-use super::{Account, Lane};
+use super::{Account, Lane, Wake};
 use crate::services::addresses;
 use crate::services::plan::{
     Change, Container, Deployment, Image, Network, Plan, Situation, State, THE_NETWORK, Why, ended,
@@ -46,12 +48,13 @@ impl Lane {
         cause: Cause,
     ) -> Idle {
         let mut processing = idle.begin(desired.held.clone(), cause, Instant::now());
-        let account = account(&processing);
-        let mut made = None;
+        let mut account = account(&processing);
+        let (mut made, mut session) = (None, self.session);
         let leaving = loop {
             self.catch_up();
             self.hear_of_session().await;
             let seen = self.look(&desired, &account).await;
+            self.renew(&mut account, &mut session);
             self.keep_own().await;
             self.verify(made.take(), seen.as_ref()).await;
             self.tell_of_stops().await;
@@ -87,6 +90,13 @@ impl Lane {
         self.settle_sections(Some(&account)).await;
         self.say_how_sections_are().await;
         leaving.reported()
+    }
+
+    /// A session that began or ended in the middle of a round is why the rest is done.
+    fn renew(&self, account: &mut Account, session: &mut Option<SessionId>) {
+        if std::mem::replace(session, self.session) != self.session {
+            account.cause = self.cause(Wake::Told, News::Session);
+        }
     }
 
     /// Takes note of what came to its end while something was changed.
@@ -202,6 +212,9 @@ impl Lane {
         let is_there = |id: &_| seen.containers.iter().any(|it| it.origin.deployment == Some(*id));
         let is_wanted = |id: &_| desired.deployment(*id).is_some();
         let needs = |image: &str| desired.wanted.iter().any(|it| it.spec.image == image);
+        let lacks = |image: &str| {
+            desired.wanted.iter().any(|it| it.spec.image == image && !is_there(&it.id))
+        };
         self.has_containers = seen.containers.iter().any(|it| it.is_ours);
         let is_refused = self.refusal().is_some();
         let may_ask = |it: &&Container| !is_refused && desired.understands(it);
@@ -209,18 +222,29 @@ impl Lane {
         self.released.retain(|id, _| is_there(id) && !is_wanted(id));
         self.deployments.retain(|id| is_wanted(id) || is_there(id));
         let is_object = |id: &str| seen.containers.iter().any(|it| it.id == id);
+        self.see_who_has_ended(seen);
         self.containers.retain(|id| id == THE_NETWORK || is_object(id));
         let runs =
             |id: &str| seen.containers.iter().any(|it| it.id == id && it.state == State::Running);
         self.told_to_end.retain(|id, _| is_object(id) && !runs(id));
         self.rest(desired, seen, now);
-        self.images.retain(|image| needs(image) && !seen.present.contains(image));
+        self.images.retain(|image| lacks(image) && !seen.present.contains(image));
         self.jobs.give_up_but(needs);
         self.unkept.addresses |= self.addresses.retain(|id| is_wanted(id) || is_there(id));
         self.misplaced.retain(|id| is_wanted(id) || is_there(id));
         if self.is_watchful() && self.watch.is_none() {
             self.watch = Some(Watch::begin(self.podman.clone(), self.config.exclusive));
         }
+    }
+
+    /// What could not be done to a container that ran may be done now that it has ended.
+    fn see_who_has_ended(&mut self, seen: &Seen) {
+        let has_ended = |it: &&Container| matches!(it.state, State::Created | State::Exited);
+        let (ended, up): (Vec<_>, Vec<_>) = seen.containers.iter().partition(has_ended);
+        for it in ended.into_iter().filter(|it| self.up.contains(&it.id)) {
+            self.containers.forget(&it.id);
+        }
+        self.up = up.into_iter().map(|it| it.id.clone()).gather();
     }
 
     /// What serves, and has done so for a while, did work out.
@@ -343,10 +367,9 @@ impl Lane {
             Change::Deploy { deployment, .. } => self.set_back(deployment.id, error, &why, now),
             // Somebody removed it in this moment: the next look tells.
             Change::Start { .. } if error.is_not_found() => {}
-            Change::Start { container, origin, .. } => match origin.deployment {
-                Some(id) => self.set_back(id, error, &why, now),
-                None => self.containers.gave_up(container.clone(), why.clone(), now),
-            },
+            Change::Start { origin, .. } => {
+                origin.deployment.into_iter().for_each(|id| self.set_back(id, error, &why, now));
+            }
             Change::Remove { container, .. } | Change::Stop { container, .. } => {
                 // It may be gone all the same, and is not to come back at once.
                 self.did_not_work_out(change);
@@ -363,7 +386,7 @@ impl Lane {
     /// A deployment could not be made or started, or nobody said whether it was.
     fn set_back(&mut self, id: DeploymentId, error: &ChangeError, why: &str, now: Instant) {
         match error.is_an_answer() {
-            true => self.deployments.failed(id, why.to_owned(), now),
+            true => self.deployments.gave_up(id, why.to_owned(), now),
             false => self.deployments.was_unheard(id, why.to_owned(), now),
         }
     }

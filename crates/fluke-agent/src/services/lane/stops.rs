@@ -41,15 +41,13 @@ impl Lane {
         let container = stopped.container.clone();
         let Err(error) = &stopped.result else { return self.containers.forget(&container) };
         self.did_not_work_out(&stopped.change);
-        if error.is_not_found() {
-            // Somebody removed it in this moment: the next look tells.
-            return;
-        }
         let why = told(error);
-        tracing::warn!(why, "a container could not be stopped");
         let is_first = !self.containers.marks().contains_key(&container);
+        // Somebody removed it in this moment: the next look tells.
+        let is_telling = is_first && !error.is_not_found();
+        tracing::warn!(why, "a container could not be stopped");
         self.containers.gave_up(container, why, Instant::now());
-        self.unstopped.extend(is_first.then_some(stopped));
+        self.unstopped.extend(is_telling.then_some(stopped));
     }
 
     /// Tells of containers that could not be stopped.

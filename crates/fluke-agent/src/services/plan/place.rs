@@ -14,7 +14,8 @@ use super::words::{
     unwell,
 };
 use super::{
-    Change, Container, Deployment, Ending, Image, Origin, Plan, Replaces, Situation, State, Why,
+    Change, Container, Deployment, Ending, Image, Origin, Plan, Replaces, Setback, Situation,
+    State, Why,
 };
 
 const MAKES_WAY: &str = "its predecessor has its volumes, and is being stopped";
@@ -101,6 +102,7 @@ impl<'a> Place<'a> {
             note = Some(format!("{}; its policy is {}", in_words(change), wanted.policy.as_str()));
             changes.retain(ends_a_succession);
         }
+        self.wait_for_those_who_do_not_listen(situation, plan);
         let held_up = changes.iter().find_map(|change| situation.holds_up(change));
         let is_hopeless = fate.is_hopeless() || held_up.is_some();
         let note = held_up.map(|setback| setback.why.clone()).or(note);
@@ -113,6 +115,14 @@ impl<'a> Place<'a> {
             situation,
             said,
         ));
+    }
+
+    /// What was there before may serve once it listens, or once that is not waited for any more.
+    fn wait_for_those_who_do_not_listen(&self, situation: &Situation<'_>, plan: &mut Plan) {
+        let running = self.predecessors.iter().filter(|it| it.state == State::Running);
+        for (_, until) in running.filter_map(|it| may_yet_listen(it, situation.now)) {
+            plan.look_by(until);
+        }
     }
 
     /// How the place differs from what is wanted there, whoever may do something about it.
@@ -306,8 +316,9 @@ impl<'a> Place<'a> {
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
-        let setback = situation.setbacks.get(&wanted.id);
-        let setback = setback.filter(|it| it.until > situation.now);
+        let is_left_alone =
+            |it: &&Setback| it.until > situation.now || (it.is_final && self.has_another());
+        let setback = situation.setbacks.get(&wanted.id).filter(is_left_alone);
         let keeps = self.predecessors.iter().find(|it| keeps_volumes(it, wanted));
         match (setback, keeps) {
             // It does not stay up, and what was there before it did.

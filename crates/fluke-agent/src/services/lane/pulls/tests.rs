@@ -3,8 +3,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::executor::Allow;
+use crate::services::fixture;
 use crate::services::lane::state::Cause;
 use crate::services::lane::tests::{asleep, overheard, service, spec, wanting};
+use crate::services::plan::State;
 use fluke_model::policy::Trigger;
 
 const IMAGE: &str = "localhost/box:1";
@@ -52,4 +54,17 @@ async fn an_image_that_comes_and_is_found_is_no_failure() {
     let seen = Seen { present: BTreeSet::from([IMAGE.into()]), ..Seen::nothing() };
     lane.tell_of_images(&desired, &seen).await;
     assert!(facts.lock().expect("nobody panicked").is_empty());
+}
+
+#[tokio::test]
+async fn an_image_that_nothing_lacks_any_more_has_failed_no_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let desired = wanting(&lane, service("web", spec("true")));
+    lane.pulled(came(&desired));
+    // Somebody brought it, and it was deployed from that: nobody looks for it any more.
+    let there = fixture::container("c", &desired.wanted[0], State::Running);
+    let seen = Seen { containers: vec![there], ..Seen::nothing() };
+    lane.take_note(&desired, &seen, Instant::now());
+    assert!(lane.images.marks().is_empty());
 }

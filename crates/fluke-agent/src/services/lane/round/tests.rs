@@ -118,6 +118,43 @@ async fn a_start_that_podman_does_not_answer_says_nothing_against_what_is_starte
 }
 
 #[tokio::test]
+async fn what_takes_long_to_be_refused_is_tried_after_pauses_that_grow_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let web = fixture::deployment("web", fixture::spec("web:1"));
+    let a_minute_ago = Instant::now().checked_sub(std::time::Duration::from_secs(60));
+    let a_minute_ago = a_minute_ago.expect("it was");
+    for _ in 0..2 {
+        lane.deployments.gave_up(web.id, "refused".into(), a_minute_ago);
+    }
+    let Container { id: container, origin, state, .. } =
+        fixture::container("new", &web, State::Created);
+    let no = PodmanError::Refused { what: "start it".into(), why: "no".into(), status: 500 };
+    let Made { change, began, account, .. } =
+        made(Change::Start { container, origin, state, unwell: None });
+    lane.failed(&change, &no.into(), began, &account).await;
+    let third = began + std::time::Duration::from_secs(3);
+    assert!(!lane.deployments.is_due(&web.id, third), "not as if it were the first time");
+}
+
+#[tokio::test]
+async fn what_is_done_after_a_session_began_or_ended_is_done_for_that() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let Made { mut account, .. } = made(Change::MakeNetwork { replaces: false });
+    let mut session = lane.session;
+    let mut triggers = Vec::new();
+    for now in [None, Some(SessionId(1)), Some(SessionId(1)), None] {
+        lane.inbox.session(now);
+        lane.hear_of_session().await;
+        lane.renew(&mut account, &mut session);
+        triggers.push(account.cause.trigger.clone());
+    }
+    let (as_begun, connected) = (Trigger::Watch, Trigger::Connect);
+    assert_eq!(triggers, [as_begun, connected.clone(), connected, Trigger::Offline]);
+}
+
+#[tokio::test]
 async fn what_is_not_well_and_was_removed_without_an_answer_is_not_made_anew_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut lane = asleep(dir.path(), &Allow::default());

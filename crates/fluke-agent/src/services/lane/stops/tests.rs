@@ -76,16 +76,18 @@ async fn what_is_not_well_goes_also_where_nobody_answered_whether_it_was_stopped
     old.started = Some(now);
     let mut new = fixture::container("new", &desired.wanted[0], State::Running);
     (new.started, new.process) = (Some(now), Some(7));
-    in_vain(&mut lane, &new, Why::Unwell("it is ill".into()), &desired).await;
-    assert!(lane.deployments.marks()[&desired.wanted[0].id].is_final);
-    lane.forgive();
-
-    // Podman has stopped it after all.
-    new.state = State::Exited;
     let seen = |lane: &Lane, new: &Container| {
         let containers = [&old, new].map(|it| lane.known(it, now)).into();
         Seen { containers, ..Seen::nothing() }
     };
+    let now_seen = seen(&lane, &new);
+    lane.take_note(&desired, &now_seen, now);
+    in_vain(&mut lane, &new, Why::Unwell("it is ill".into()), &desired).await;
+    assert!(lane.deployments.marks()[&desired.wanted[0].id].is_final);
+    assert!(!lane.containers.is_due(&"new".to_owned(), now), "it is left alone while it runs");
+
+    // Podman has stopped it after all.
+    new.state = State::Exited;
     let now_seen = seen(&lane, &new);
     lane.take_note(&desired, &now_seen, now);
     let goes = Change::Remove {

@@ -80,6 +80,8 @@ fn a_predecessor_that_does_not_listen_yet_is_not_led_to_either() {
     let serves = |id: &str| reports.iter().find(|it| it.container.as_deref() == Some(id));
     assert_eq!(serves("first").map(|it| it.serves), Some(true));
     assert_eq!(serves("second").map(|it| it.serves), Some(false));
+    let patience = host.now + Duration::from_secs(10);
+    assert_eq!(host.plan().look_at, Some(patience), "it is waited for no longer");
 }
 
 #[test]

@@ -92,3 +92,28 @@ fn of_one_that_nobody_wants_and_that_cannot_be_stopped_it_is_said_why() {
     assert_eq!(host.changes(), [""; 0]);
     assert_eq!(host.plan().reports[0].note.as_deref(), Some("Podman would not stop it"));
 }
+
+#[test]
+fn what_could_not_be_stopped_is_started_as_soon_as_it_has_ended() {
+    let web = deployment("web", spec("web:1"));
+    let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Exited));
+    let until = host.now + Duration::from_secs(600);
+    host.held_up.insert("c".into(), setback("Podman would not stop it", until));
+    assert_eq!(host.changes(), ["start c"]);
+}
+
+#[test]
+fn what_was_given_up_for_good_makes_room_for_what_served_before_wherever_it_ends() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone())
+        .having(container("old", &old, State::Exited))
+        .having(container("new", &new, State::Exited));
+    let is_over = setback("it is ill", host.now);
+    host.setbacks.insert(new.id, Setback { is_final: true, ..is_over.clone() });
+    assert_eq!(host.changes(), ["remove new: unwell"]);
+    host.setbacks.insert(new.id, is_over);
+    assert_eq!(host.changes(), ["start new"], "one that may be tried again is");
+    host.containers.remove(0);
+    host.setbacks.values_mut().for_each(|it| it.is_final = true);
+    assert_eq!(host.changes(), ["start new"], "nothing else could serve");
+}

@@ -319,7 +319,7 @@ impl World {
                     return origin.deployment.into_iter().for_each(unheard);
                 }
                 if self.unstartable.contains(&it.image) {
-                    let failed = |id| self.setbacks.failed(id, "cannot".into(), now);
+                    let failed = |id| self.setbacks.gave_up(id, "cannot".into(), now);
                     return origin.deployment.into_iter().for_each(failed);
                 }
                 origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
@@ -329,7 +329,7 @@ impl World {
             Change::Deploy { deployment, ahead, .. } => {
                 let Deployment { id, spec, .. } = &deployment;
                 if self.refused.contains(&spec.image) {
-                    return self.setbacks.failed(*id, "refused".into(), host.now);
+                    return self.setbacks.gave_up(*id, "refused".into(), host.now);
                 }
                 self.made += 1;
                 let is_startable = !self.unstartable.contains(&spec.image);
@@ -338,7 +338,7 @@ impl World {
                 match is_startable {
                     _ if ahead => {}
                     true => self.setbacks.done(*id, host.now),
-                    false => self.setbacks.failed(*id, "cannot".into(), host.now),
+                    false => self.setbacks.gave_up(*id, "cannot".into(), host.now),
                 }
                 let id = format!("c{:04}", self.made);
                 let mut it = container(&id, &deployment, State::Created);
