@@ -14,7 +14,7 @@ use fluke_model::service::{ContainerSpec, DeploymentId, Health, HealthSpec, Phas
 use fluke_model::verdict::Verdict;
 
 use super::*;
-use crate::services::fixture::{container, deployment, service, spec};
+use crate::services::fixture::{container, deployment, replica, service, spec};
 
 const DRAIN: Duration = Duration::from_secs(5);
 

@@ -2,6 +2,7 @@
 
 mod world;
 
+use fluke_model::service::Replica;
 use proptest::prelude::*;
 
 use super::*;
@@ -9,15 +10,19 @@ use world::{Night, World, night};
 
 proptest! {
     #[test]
-    fn ends_with_what_git_says_and_nothing_else(nights in prop::collection::vec(night(), 0..60)) {
+    fn ends_with_what_git_says_and_nothing_else(
+        exclusive: bool, nights in prop::collection::vec(night(), 0..60),
+    ) {
         let mut world = World::new();
+        world.host.exclusive = exclusive;
+        let theirs = |world: &World| world.host.containers.iter().find(|it| it.id == "theirs").cloned();
         for night in nights {
             world.happens(night);
-            let theirs = world.host.containers.iter().find(|it| it.id == "theirs");
-            prop_assert_eq!(theirs, Some(&somebody_elses("theirs")));
+            prop_assert!(exclusive || theirs(&world) == Some(somebody_elses("theirs")));
             says_what_it_is_about_to_change(&world)?;
         }
         world.calms_down();
+        prop_assert_eq!(theirs(&world).is_none(), exclusive);
         prop_assert_eq!(world.host.drift(), [""; 0]);
         let mut is: Vec<_> = world
             .ours()
@@ -288,22 +293,29 @@ fn serves(world: &World) -> bool {
 /// Nothing of what is wanted is changed, or waits, that was not told to have drifted.
 fn says_what_it_is_about_to_change(world: &World) -> Result<(), TestCaseError> {
     let plan = world.host.plan();
-    let has_drifted = |service: &ServiceName| {
-        let told = |it: &&DeploymentReport| it.phase != Phase::Retiring && it.service == *service;
-        plan.reports.iter().find(told).is_some_and(|it| it.verdict != Verdict::Satisfied)
+    // Of a place: a service, and which of its replicas.
+    let has_drifted = |place: &(ServiceName, Replica)| {
+        let is_told = |it: &&DeploymentReport| {
+            it.phase != Phase::Retiring && (&it.service, it.replica) == (&place.0, place.1)
+        };
+        plan.reports.iter().find(is_told).is_some_and(|it| it.verdict != Verdict::Satisfied)
     };
-    let is_wanted =
-        |service: &&ServiceName| world.host.wanted.iter().any(|wanted| wanted.service == **service);
+    let is_wanted = |place: &(ServiceName, Replica)| {
+        let mut wanted = world.host.wanted.iter();
+        wanted.any(|it| (&it.service, it.replica) == (&place.0, place.1))
+    };
     for change in plan.changes.iter().filter(|it| !place::ends_a_succession(it)) {
-        let service = match change {
+        let place = match change {
             Change::MakeNetwork { .. } => continue,
-            Change::Deploy { deployment, .. } => Some(&deployment.service),
+            Change::Deploy { deployment, .. } => {
+                Some((deployment.service.clone(), deployment.replica))
+            }
             Change::Remove { origin, .. }
             | Change::Stop { origin, .. }
-            | Change::Start { origin, .. } => origin.service.as_ref(),
+            | Change::Start { origin, .. } => origin.service.clone().zip(origin.replica),
         };
-        if let Some(service) = service.filter(is_wanted) {
-            prop_assert!(has_drifted(service), "{change:?} comes as a surprise");
+        if let Some(place) = place.filter(is_wanted) {
+            prop_assert!(has_drifted(&place), "{change:?} comes as a surprise");
         }
     }
     for report in plan.reports.iter().filter(|it| it.phase != Phase::Retiring) {

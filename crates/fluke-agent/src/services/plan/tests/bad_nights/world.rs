@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
+use fluke_model::service::Replica;
 use proptest::prelude::*;
 
 use super::*;
@@ -16,12 +17,16 @@ use crate::services::setback::Setbacks;
 pub(super) enum Night {
     /// Git says something else: for each of three services, which version, if any.
     Commit([Option<u8>; 3]),
+    /// The host is given these replicas of another one, in a version.
+    Placed(u8, [bool; 2]),
     /// A container dies.
     Dies(usize),
     /// The host is started anew: of whatever ran an older Podman says that it was made.
     Reboots,
     /// Somebody begins to stop or to remove one, and does not get to the end of it.
     Abandoned(usize),
+    /// Podman would not stop or remove one, and is left alone with it.
+    HeldUp(usize),
     /// Somebody removes one.
     Vanishes(usize),
     /// Somebody changes one.
@@ -57,9 +62,11 @@ pub(super) enum Night {
 pub(super) fn night() -> impl Strategy<Value = Night> {
     prop_oneof![
         prop::array::uniform3(prop::option::of(0u8..4)).prop_map(Night::Commit),
+        (0u8..4, any::<[bool; 2]>()).prop_map(|(version, which)| Night::Placed(version, which)),
         any::<usize>().prop_map(Night::Dies),
         Just(Night::Reboots),
         any::<usize>().prop_map(Night::Abandoned),
+        any::<usize>().prop_map(Night::HeldUp),
         any::<usize>().prop_map(Night::Vanishes),
         any::<usize>().prop_map(Night::Tampered),
         (0u8..4).prop_map(Night::Ill),
@@ -105,6 +112,21 @@ pub(super) struct World {
     served: BTreeMap<DeploymentId, Instant>,
 }
 
+/// `d` has what `c` has, and its replicas are numbered: each has a volume of its own.
+fn placed(version: u8, which: [bool; 2]) -> Vec<Deployment> {
+    let numbers =
+        which.into_iter().zip(0..).filter_map(|(is_here, number)| is_here.then_some(number));
+    let each = numbers.map(|number| {
+        let spec = with_both(&format!("image:{version}"));
+        Deployment { listens: vec![PORT], ..replica("d", Replica::Number(number), spec) }
+    });
+    each.collect()
+}
+
+fn is_stateful(origin: &Origin) -> bool {
+    origin.service.as_ref().is_some_and(|it| ["c", "d"].contains(&it.as_str()))
+}
+
 /// `a` has no health check, `b` has one, `c` has a volume as well.
 fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     type Make = fn(&str) -> ContainerSpec;
@@ -144,9 +166,12 @@ impl World {
     pub(super) fn happens(&mut self, night: Night) {
         match night {
             Night::Commit(versions) => {
-                self.host.wanted = wanted(versions);
-                // A new snapshot is tried at once, but for what only a change of it does.
-                self.setbacks.forgive();
+                self.host.wanted.retain(|it| it.replica != Replica::Own);
+                self.is_to_have(wanted(versions));
+            }
+            Night::Placed(version, which) => {
+                self.host.wanted.retain(|it| it.replica == Replica::Own);
+                self.is_to_have(placed(version, which));
             }
             Night::Dies(which) => {
                 if let Some(it) = self.one(which) {
@@ -162,6 +187,12 @@ impl World {
                     let id = it.id.clone();
                     self.alive.extend(ran.then(|| id.clone()));
                     self.abandoned.insert(id);
+                }
+            }
+            Night::HeldUp(which) => {
+                let until = self.host.now + Duration::from_secs(600);
+                if let Some(id) = self.one(which).map(|it| it.id.clone()) {
+                    self.host.held_up.insert(id, setback("it would not end", until));
                 }
             }
             Night::Vanishes(which) => {
@@ -200,6 +231,13 @@ impl World {
         }
         self.ends_what_was_told_to();
         self.health_is_asked();
+    }
+
+    /// A new snapshot is tried at once, but for what only a change of it does.
+    fn is_to_have(&mut self, more: Vec<Deployment>) {
+        self.host.wanted.extend(more);
+        self.host.held_up.clear();
+        self.setbacks.forgive();
     }
 
     pub(super) fn ours(&self) -> impl Iterator<Item = usize> {
@@ -277,13 +315,13 @@ impl World {
             Change::Remove { container, origin, why } => {
                 let it = host.containers.iter().position(|it| it.id == container);
                 let it = it.expect("only what is there is removed");
-                assert!(host.containers[it].is_ours, "{container} is not ours");
+                assert!(host.containers[it].is_ours || host.exclusive, "{container} is not ours");
                 assert_ne!(host.containers[it].state, State::Running, "it has its time to end");
                 if wholly {
                     host.containers.remove(it);
                 }
                 match (why, origin.deployment) {
-                    (Why::Unwell(why), Some(id)) if origin.service == Some(service("c")) => {
+                    (Why::Unwell(why), Some(id)) if is_stateful(&origin) => {
                         self.setbacks.gave_up_for_good(id, why, host.now);
                     }
                     (Why::Unwell(why), Some(id)) => self.setbacks.gave_up(id, why, host.now),
@@ -293,10 +331,10 @@ impl World {
             Change::Stop { container, origin, why } => {
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is stopped");
-                assert!(it.is_ours, "{container} is not ours");
+                assert!(it.is_ours || host.exclusive, "{container} is not ours");
                 let served = origin.deployment.and_then(|id| self.served.get(&id));
-                let is_stateful = origin.service == Some(service("c"));
-                if let (Why::Succeeded, Some(served), false) = (&why, served, is_stateful) {
+                let drains = !is_stateful(&origin);
+                if let (Why::Succeeded, Some(served), true) = (&why, served, drains) {
                     assert!(*served + DRAIN <= host.now, "it has no time for what is under way");
                 }
                 // Half of it: it was told, and takes its time.
@@ -382,11 +420,13 @@ impl World {
     }
 
     fn no_volume_is_shared(&self) {
-        let with_volumes = self.host.containers.iter().filter(|it| {
-            (it.state == State::Running || self.alive.contains(&it.id))
-                && it.origin.service.as_ref().is_some_and(|service| service.as_str() == "c")
-        });
-        assert!(with_volumes.count() <= 1, "two containers run with one volume");
+        let run = |it: &&Container| it.state == State::Running || self.alive.contains(&it.id);
+        let running = self.host.containers.iter().filter(run);
+        let with_volumes = running.map(|it| &it.origin).filter(|it| is_stateful(it));
+        let mut seen = BTreeSet::new();
+        for Origin { service, replica, .. } in with_volumes {
+            assert!(seen.insert((service, replica)), "two containers run with one volume");
+        }
     }
 
     /// Whoever was told to end does so some time.
@@ -406,7 +446,8 @@ impl World {
     pub(super) fn health_is_asked(&mut self) {
         // Names are hashes: made once, however often anybody is asked.
         static BY_ID: LazyLock<BTreeMap<DeploymentId, Deployment>> = LazyLock::new(|| {
-            (0..4).flat_map(|version| wanted([Some(version); 3])).map(|it| (it.id, it)).collect()
+            let all = |version| [wanted([Some(version); 3]), placed(version, [true; 2])].concat();
+            (0..4).flat_map(all).map(|it| (it.id, it)).collect()
         });
         let asked = self.who_is_asked();
         for it in self.host.containers.iter_mut().filter(|it| it.state == State::Running) {
@@ -431,11 +472,12 @@ impl World {
 
     /// What the server thinks need not be waited for: a host knows best what serves in a place.
     fn is_over(&self, plan: &Plan) -> BTreeSet<DeploymentId> {
-        let is_wanted = |service: &ServiceName| {
-            self.host.wanted.iter().any(|wanted| wanted.service == *service)
+        let is_wanted = |it: &DeploymentReport| {
+            let mut wanted = self.host.wanted.iter();
+            wanted.any(|wanted| (&wanted.service, wanted.replica) == (&it.service, it.replica))
         };
         let retiring = plan.reports.iter().filter(|it| it.phase == Phase::Retiring);
-        retiring.filter(|it| !it.serves || !is_wanted(&it.service)).map(|it| it.id).collect()
+        retiring.filter(|it| !it.serves || !is_wanted(it)).map(|it| it.id).collect()
     }
 
     /// No proxy leads there any more, which is told once.
@@ -454,6 +496,7 @@ impl World {
         self.host.images.values_mut().for_each(|it| *it = Image::Present);
         self.is_unheard = false;
         self.setbacks.forget_all();
+        self.host.held_up.clear();
         // Twice nothing to do, with time to drain in between, is the end.
         let mut idle = 0;
         for _ in 0..200 {
