@@ -186,7 +186,12 @@ impl<'b, 'p> Fields<'b, 'p> {
             return Reported(());
         }
         let (name, expected) = (field.name, &field.expected);
-        self.report(self.header, self.needs(name), format!("add `{name} = …`: {expected}"))
+        self.lacks(name, format!("add `{name} = …`: {expected}"))
+    }
+
+    /// Reports that an attribute is missing, unless it is there and only misspelt.
+    pub fn lacks(&mut self, attribute: &str, help: impl Into<String>) -> Reported {
+        self.report(self.header, self.needs(attribute), help)
     }
 
     fn needs(&self, attribute: &str) -> String {

@@ -109,7 +109,7 @@ fn read_image(fields: &mut Fields<'_, '_>) -> Result<String, Reported> {
         }
         None => {
             let help = "for example image = \"registry.example/shop/web:1.4.2\"";
-            fields.report(fields.header(), "a service needs an `image`", help)
+            fields.lacks("image", help)
         }
     })
 }

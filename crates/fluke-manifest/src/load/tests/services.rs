@@ -211,11 +211,14 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
     ] {
         assert_eq!(wrong(&service("web", lines)), [expected], "{lines}");
     }
+    // One that is only misspelt is one mistake.
+    let misspelt = service("web", "").replace("  image = ", "  imagge = ");
+    assert_eq!(wrong(&misspelt), ["5:3 unknown attribute `imagge`; did you mean `image`?"]);
     let nameless = "service \"Web\" {\n  selector {\n    match_labels = {}\n  }\n}\n";
     assert_eq!(
         wrong(nameless),
         [
-            "1:1 a service needs an `image`; for example image = \"registry.example/shop/web:1.4.2\"",
+            "1:1 a `service` block needs the attribute `image`; for example image = \"registry.example/shop/web:1.4.2\"",
             "1:9 a service name becomes part of a host name: use lower-case letters, digits and `-`, at most 63, with a letter or digit at both ends",
         ]
     );
