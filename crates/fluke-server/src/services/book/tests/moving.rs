@@ -191,7 +191,27 @@ fn a_host_that_comes_back_with_a_replica_that_serves_elsewhere_by_now_does_not_g
         lab.reports("e", vec![zero()]);
         lab.told();
         lab.joins(back, vec![zero()]);
-        assert_eq!(lab.told(), Vec::<String>::new(), "both are as good");
+        assert_eq!(lab.told(), Vec::<String>::new(), "that was decided");
+        // Nor from a server that cannot know of that.
+        let mut lab = Lab::settled(Some(1));
+        lab.joins("e", vec![zero()]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"), "{back} is as good, and nobody expects it there");
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_replica_that_is_updated_does_not_go_to_where_an_old_one_still_serves() {
+    for back in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        let old = DeploymentReport { phase: Phase::Retiring, ..zero() };
+        let new = deployment("new", Replica::Number(0), at(5));
+        let new = DeploymentReport { phase: Phase::Pulling, serves: false, ..new };
+        lab.joins("e", vec![old, new]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"));
+        assert_eq!(lab.told(), Vec::<String>::new());
     }
 }
 

@@ -132,6 +132,7 @@ impl Fleet {
             id: DeploymentId(Hash256::of(format!("{host} {piece:?}").as_bytes())),
             service: called(piece.0),
             serves: machine.volumes.contains(piece),
+            container: machine.volumes.contains(piece).then(|| host.to_owned()),
             ..super::report(usize::from(host.as_bytes()[0]), (piece.1, true, false))
         };
         let deployments: Vec<_> = machine.told.iter().map(deployment).collect();
@@ -329,6 +330,76 @@ fn what_a_host_was_only_suspected_to_have_is_not_waited_for_once_it_answers() {
     lab.comes_as("x", came(labels(false), NodeType::Worker));
     lab.reports("x", vec![]);
     is_at(&lab, "y");
+}
+
+impl Lab {
+    /// `web` with a volume, wanted by a server that has been there for a while or has just begun.
+    fn stateful(is_settled: bool) -> Self {
+        let mut lab = if is_settled { Self::settled(None) } else { Self::new(None) };
+        lab.wants(stateful(1));
+        lab
+    }
+
+    /// Says what it runs, and of which replicas of `web` it has data.
+    fn has(&mut self, host: &str, deployments: Vec<DeploymentReport>, numbers: &[u32]) {
+        let volumes = Some(numbers.iter().map(|number| data((0, *number))).collect());
+        let report = ServicesReport { whole: true, deployments, volumes, ..Default::default() };
+        self.says(host, Word::Services(report));
+    }
+
+    /// Comes with data of replica 0, in these containers.
+    fn comes_with_data(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
+        self.comes_as(host, came(labels(true), NodeType::Worker));
+        self.has(host, deployments, &[0]);
+    }
+}
+
+/// A container of replica 0.
+fn container(text: &str, phase: Phase) -> DeploymentReport {
+    let (container, serves) = (Some(text.to_owned()), phase == Phase::Running);
+    let it = deployment(text, Replica::Number(0), at(4));
+    DeploymentReport { phase, container, serves, ..it }
+}
+
+/// A version that has no container yet, in place of one that serves.
+fn updating() -> Vec<DeploymentReport> {
+    let old = DeploymentReport { serves: true, ..container("old", Phase::Retiring) };
+    vec![pulling(), old]
+}
+
+fn pulling() -> DeploymentReport {
+    DeploymentReport { container: None, ..container("new", Phase::Pulling) }
+}
+
+#[test]
+fn a_host_that_serves_while_it_fetches_another_version_keeps_its_replica() {
+    for stale in THREE {
+        let mut lab = Lab::stateful(false);
+        lab.comes_with_data("x", updating());
+        lab.comes_with_data(stale, vec![container("stale", Phase::Running)]);
+        lab.passes(SETTLING);
+        assert_eq!(lab.placed()[&0], name("x"), "its data is as new as that of {stale}");
+    }
+}
+
+#[test]
+fn a_host_that_runs_with_its_data_is_right_though_it_is_late_and_another_was_given_the_replica() {
+    for stale in THREE {
+        for phase in [Phase::Pulling, Phase::Stopped, Phase::Starting] {
+            let mut lab = Lab::stateful(false);
+            lab.comes_with_data(stale, vec![]);
+            lab.passes(SETTLING);
+            assert_eq!(lab.placed()[&0], name(stale));
+            lab.has(stale, vec![pulling()], &[0]);
+            lab.passes(SETTLING);
+            let is_made = phase != Phase::Pulling;
+            lab.comes_with_data("x", vec![if is_made { container("x", phase) } else { pulling() }]);
+            let right = if is_made { "x" } else { stale };
+            assert_eq!(lab.placed()[&0], name(right), "{phase:?}");
+            lab.has(stale, vec![pulling()], &[0]);
+            assert_eq!(lab.placed()[&0], name(right), "{phase:?}");
+        }
+    }
 }
 
 #[test]
