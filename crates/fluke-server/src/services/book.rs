@@ -433,6 +433,7 @@ impl Book {
         }
         self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
         self.view.hosts.change(agent, |host| host.reported(report));
+        self.view.has_spoken(agent);
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         let others = kept.iter().flat_map(|kept| {
             let is_other = |name: &&ServiceName| kept.get(*name) != host.volumes.get(*name);

@@ -202,6 +202,22 @@ fn a_host_that_comes_back_with_a_replica_that_serves_elsewhere_by_now_does_not_g
 }
 
 #[test]
+fn a_forgotten_host_that_comes_back_serving_gets_nothing_that_went_elsewhere() {
+    for back in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        lab.joins(back, vec![zero()]);
+        lab.joins("e", vec![]);
+        lab.says(back, Word::Left);
+        lab.says(back, Word::Forgotten);
+        assert_eq!(lab.told(), [format!("replica 0 goes from {back} to e: {back} left for good")]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"), "e is about to start it");
+        lab.says("e", Word::Departs);
+        assert_eq!(lab.placed()[&0], name(back), "nobody else has it any more");
+    }
+}
+
+#[test]
 fn a_replica_that_is_updated_does_not_go_to_where_an_old_one_still_serves() {
     for back in PREFERRED {
         let mut lab = Lab::settled(Some(1));

@@ -49,6 +49,10 @@ struct Machine {
     /// Whether it has said what it knows; before that it is told nothing.
     has_spoken: bool,
     matches: bool,
+    /// Whether what it runs is not well.
+    is_ill: bool,
+    /// Whether it was forgotten, and has not come since.
+    is_forgotten: bool,
     /// What it was last told to run.
     told: BTreeSet<Piece>,
     volumes: BTreeSet<Piece>,
@@ -79,7 +83,7 @@ impl Fleet {
 
     fn comes(&mut self, host: &'static str) {
         let machine = self.machines.get_mut(host).expect("one of them");
-        machine.is_connected = true;
+        (machine.is_connected, machine.is_forgotten) = (true, false);
         let (labels, table) = (labels(machine.matches), machine.table.clone());
         self.lab.sessions += 1;
         self.lab.told.remove(&name(host));
@@ -114,7 +118,23 @@ impl Fleet {
         let machine = self.machine(host);
         let told = machine.told.clone();
         machine.volumes.extend(told);
+        machine.is_ill = false;
         self.reports(host, false);
+    }
+
+    /// What it runs is not well any more.
+    fn falls_ill(&mut self, host: &'static str) {
+        self.machine(host).is_ill = true;
+        self.reports(host, false);
+    }
+
+    /// Somebody says that a host will not come back; it may all the same.
+    fn forgets(&mut self, host: &'static str) {
+        if !self.machines[host].is_connected {
+            self.machine(host).is_forgotten = true;
+            self.lab.says(host, Word::Forgotten);
+            self.hear();
+        }
     }
 
     /// Somebody removes what a host has of a replica.
@@ -131,7 +151,7 @@ impl Fleet {
         let deployment = |piece: &Piece| DeploymentReport {
             id: DeploymentId(Hash256::of(format!("{host} {piece:?}").as_bytes())),
             service: called(piece.0),
-            serves: machine.volumes.contains(piece),
+            serves: machine.volumes.contains(piece) && !machine.is_ill,
             container: machine.volumes.contains(piece).then(|| host.to_owned()),
             ..super::report(usize::from(host.as_bytes()[0]), (piece.1, true, false))
         };
@@ -383,6 +403,31 @@ fn a_host_that_serves_while_it_fetches_another_version_keeps_its_replica() {
 }
 
 #[test]
+fn a_forgotten_host_that_comes_back_with_its_data_does_not_get_what_others_were_given() {
+    let found = |is_newer: &[u32], now: Vec<DeploymentReport>| {
+        let mut lab = Lab::stateful(true);
+        lab.comes_with_data("y", vec![container("y", Phase::Running)]);
+        lab.says("y", Word::Left);
+        lab.says("y", Word::Forgotten);
+        lab.comes_as("x", came(labels(true), NodeType::Worker));
+        lab.has("x", now, is_newer);
+        lab.comes("y", NodeType::Worker);
+        lab.says("y", Word::Left);
+        lab.comes_with_data("y", vec![container("y", Phase::Running)]);
+        lab.placed()[&0].to_string()
+    };
+    for now in [
+        vec![container("x", Phase::Running)],
+        vec![container("x", Phase::Starting)],
+        updating(),
+        vec![pulling()],
+    ] {
+        assert_eq!(found(&[0], now), "x");
+    }
+    assert_eq!(found(&[], vec![pulling()]), "y", "there is no other data");
+}
+
+#[test]
 fn a_host_that_runs_with_its_data_is_right_though_it_is_late_and_another_was_given_the_replica() {
     for stale in THREE {
         for phase in [Phase::Pulling, Phase::Stopped, Phase::Starting] {
@@ -523,6 +568,76 @@ proptest! {
                 if let ([owner], [told]) = (&owners[..], &told[..]) {
                     prop_assert_eq!(owner, told, "{:?} is where its data is", piece);
                 }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Trial {
+    Comes(usize),
+    Leaves(usize),
+    Works(usize),
+    FallsIll(usize),
+    Forgets(usize),
+    Loses(usize, u32),
+    Passes(u64),
+    Restarts(Vec<usize>),
+}
+
+fn trial() -> impl Strategy<Value = Trial> {
+    let host = 0..THREE.len();
+    prop_oneof![
+        4 => host.clone().prop_map(Trial::Comes),
+        3 => host.clone().prop_map(Trial::Leaves),
+        6 => host.clone().prop_map(Trial::Works),
+        3 => host.clone().prop_map(Trial::FallsIll),
+        4 => host.clone().prop_map(Trial::Forgets),
+        1 => (host.clone(), 0..2u32).prop_map(|(host, number)| Trial::Loses(host, number)),
+        2 => (0..400u64).prop_map(Trial::Passes),
+        2 => prop::collection::vec(host, 0..4).prop_map(Trial::Restarts),
+    ]
+}
+
+proptest! {
+    /// However many hosts are forgotten and come back with what they had: nobody is told to run a
+    /// replica with old data where a host that was not given up has newer.
+    #[test]
+    fn no_replica_goes_back_to_old_data(trials in prop::collection::vec(trial(), 0..60)) {
+        let mut fleet = Fleet::of(&THREE, 2);
+        let mut newest: BTreeMap<Piece, &str> = BTreeMap::new();
+        for trial in trials {
+            match trial {
+                Trial::Comes(host) if !fleet.machines[THREE[host]].is_connected => {
+                    fleet.comes(THREE[host]);
+                }
+                Trial::Comes(_) => {}
+                Trial::Leaves(host) => fleet.leaves(THREE[host]),
+                Trial::Works(host) => fleet.works(THREE[host]),
+                Trial::FallsIll(host) => fleet.falls_ill(THREE[host]),
+                Trial::Forgets(host) => fleet.forgets(THREE[host]),
+                Trial::Loses(host, number) => fleet.loses(THREE[host], (0, number)),
+                Trial::Passes(seconds) => fleet.passes(seconds),
+                // Who is away may know of others what was long ago.
+                Trial::Restarts(first) if fleet.machines.values().all(|it| it.is_connected) => {
+                    let first: Vec<_> = first.into_iter().map(|host| THREE[host]).collect();
+                    fleet.restarts(&first);
+                }
+                Trial::Restarts(_) => {}
+            }
+            newest.retain(|piece, host| {
+                let machine = &fleet.machines[host];
+                !machine.is_forgotten && machine.volumes.contains(piece)
+            });
+            for (host, machine) in fleet.machines.iter().filter(|(_, it)| !it.is_forgotten) {
+                for piece in &machine.told {
+                    let newest = newest.get(piece).unwrap_or(host);
+                    prop_assert_eq!(newest, host, "{:?} goes back to old data", piece);
+                }
+            }
+            for (host, machine) in fleet.machines.iter().filter(|(_, it)| !it.is_forgotten) {
+                let begun = machine.told.iter().filter(|piece| machine.volumes.contains(*piece));
+                newest.extend(begun.map(|piece| (*piece, *host)));
             }
         }
     }
