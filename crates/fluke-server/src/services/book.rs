@@ -432,7 +432,13 @@ impl Book {
             self.touched.extend(ran.iter().cloned());
         }
         self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
-        self.view.hosts.change(agent, |host| host.reported(report));
+        let services = &self.services;
+        self.view.hosts.change(agent, |host| {
+            host.reported(report);
+            if kept.is_some() && matches!(host.presence, Presence::Silent(_)) {
+                host.suspect(services);
+            }
+        });
         self.view.has_spoken(agent);
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         let others = kept.iter().flat_map(|kept| {

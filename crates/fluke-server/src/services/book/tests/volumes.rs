@@ -352,6 +352,25 @@ fn what_a_host_was_only_suspected_to_have_is_not_waited_for_once_it_answers() {
     is_at(&lab, "y");
 }
 
+#[test]
+fn what_a_host_may_have_made_it_may_have_made_whatever_it_says_while_its_machine_is_silent() {
+    let mut lab = Lab::settled(Some(0));
+    lab.comes_as("x", came(labels(true), NodeType::Worker));
+    lab.reports("x", vec![]);
+    lab.wants(stateful(1));
+    lab.comes_as("y", came(labels(true), NodeType::Worker));
+    lab.reports("y", vec![]);
+    lab.says("x", Word::Silent);
+    // It was on its way before.
+    lab.has("x", vec![], &[]);
+    lab.passes(Duration::from_secs(1_000));
+    assert_eq!(lab.placed()[&0], name("x"));
+    lab.says("x", Word::Answers);
+    lab.comes_as("x", came(labels(false), NodeType::Worker));
+    lab.reports("x", vec![]);
+    assert_eq!(lab.placed()[&0], name("y"), "it has made none");
+}
+
 impl Lab {
     /// `web` with a volume, wanted by a server that has been there for a while or has just begun.
     fn stateful(is_settled: bool) -> Self {
