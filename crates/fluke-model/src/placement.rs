@@ -150,7 +150,9 @@ impl<'a> Placing<'a> {
             weight: self.weights[at],
         };
         let patience = self.wanted.reschedule_after;
-        let may_keep = host.matches && host.away.is_none_or(|away| away < patience);
+        // What was taken from a host that is away is not waited for there.
+        let is_waited_for = |away| away < patience && hold > Some(Hold::Leaves);
+        let may_keep = host.matches && host.away.is_none_or(is_waited_for);
         (right.has_volumes || (right.hold.is_some() && may_keep)).then_some(right)
     }
 

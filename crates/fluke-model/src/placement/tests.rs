@@ -231,6 +231,18 @@ fn of_two_that_have_the_volume_the_one_that_has_begun_is_right_whoever_was_given
     }
 }
 
+#[test]
+fn what_was_taken_from_a_host_that_is_away_goes_to_one_that_is_here() {
+    let leaves = |it: Candidate| Candidate { holds: [(0, Hold::Leaves)].into(), ..it };
+    for (one, other) in [(0, 1), (1, 0)] {
+        let goes_to = |hosts: [Candidate; 2]| placed(1, false, &hosts)[&0].clone();
+        let is_late = away(one, 0, &[]);
+        assert_eq!(goes_to([leaves(is_late), here(other, &[])]), name(other));
+        let old = away(one, 0, &[]).with(&[0]);
+        assert_eq!(goes_to([leaves(old), here(other, &[])]), name(one), "data is waited for");
+    }
+}
+
 fn hold() -> impl Strategy<Value = Hold> {
     prop_oneof![Just(Hold::Leaves), Just(Hold::Given), Just(Hold::Runs), Just(Hold::Serves)]
 }

@@ -48,7 +48,8 @@ pub struct HostView {
     pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
-    /// The replicas that it runs and that were given to another one, which it may not have heard yet.
+    /// The replicas that it runs and that were given to another one, which it may not have heard yet;
+    /// also where nobody has them any more, until somebody can.
     /// What a host is found to run it keeps; what was decided is not decided anew for it.
     pub taken: Placed,
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is

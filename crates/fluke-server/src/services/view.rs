@@ -138,9 +138,15 @@ impl View {
         for name in &hosts {
             let Some(host) = self.hosts.get(name) else { continue };
             let given = given.remove(name).unwrap_or_default();
-            let is_anothers = |number: u32| placement.get(&number).is_some_and(|heir| heir != name);
+            let was_taken =
+                |number: &u32| host.taken.get(service).is_some_and(|it| it.contains(number));
+            // What nobody can have for now, it has not got back by that.
+            let is_taken = |number: &u32| match placement.get(number) {
+                Some(heir) => heir != name,
+                None => was_taken(number),
+            };
             let runs = host.running(service).map(|(number, _)| number);
-            let taken: BTreeSet<u32> = runs.filter(|number| is_anothers(*number)).gather();
+            let taken: BTreeSet<u32> = runs.filter(is_taken).gather();
             let is_as = |placed: &Placed, numbers: &BTreeSet<u32>| match placed.get(service) {
                 Some(before) => before == numbers,
                 None => numbers.is_empty(),

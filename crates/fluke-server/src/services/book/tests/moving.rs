@@ -232,6 +232,27 @@ fn a_replica_that_is_updated_does_not_go_to_where_an_old_one_still_serves() {
 }
 
 #[test]
+fn what_was_taken_from_a_host_that_is_away_again_does_not_go_back_to_it() {
+    for is_back in [false, true] {
+        let mut lab = on_a();
+        lab.joins("e", vec![]);
+        lab.says("a", Word::Silent);
+        lab.passes(RESCHEDULE_AFTER);
+        lab.joins("a", vec![zero()]);
+        lab.joins("f", vec![]);
+        lab.told();
+        lab.says("e", Word::Silent);
+        lab.passes(RESCHEDULE_AFTER - Duration::from_secs(1));
+        if !is_back {
+            lab.says("a", Word::Left);
+        }
+        lab.passes(Duration::from_secs(1));
+        let to = if is_back { "a" } else { "f" };
+        assert_eq!(lab.told(), [format!("replica 0 goes from e to {to}: e was away for 5m")]);
+    }
+}
+
+#[test]
 fn a_replica_that_found_another_place_stays_there_whatever_its_host_says_or_does_not_when_it_is_back()
  {
     let moved = |gone: Word| {

@@ -174,7 +174,7 @@ fn is_as_made_anew(lab: &Lab) {
         {
             assert!(host.running(service).any(|(it, _)| it == *number), "{name} runs {number}");
             let heir = given(view, service).remove(number);
-            assert!(heir.is_some_and(|heir| heir != *name), "{number} was given to another one");
+            assert!(heir.is_none_or(|heir| heir != *name), "{number} was given to another one");
         }
     }
     let leavers = leavers(view, services, now);
@@ -402,6 +402,26 @@ fn who_is_connected_is_not_forgotten_however_long_it_says_nothing() {
     assert!(lab.book.view.hosts.contains_key(&name(HOSTS[0])));
     lab.takes(Happens::Befalls { host: 0, word: Word::Left });
     assert!(!lab.book.view.hosts.contains_key(&name(HOSTS[0])), "it had a week");
+}
+
+#[test]
+fn what_was_taken_from_a_host_that_is_away_is_not_its_own_again_because_nobody_has_it() {
+    let mut lab = Lab::settled(Some(2));
+    let comes = |host| Happens::Comes { host, matches: false, is_proxy: false };
+    let runs =
+        Runs { is_plain: true, number: Some(0), serves: false, retires: false, is_made: true };
+    let reports = |host, runs| Happens::Reports { host, whole: true, runs, volumes: None };
+    for what in [
+        comes(0),
+        reports(0, vec![]),
+        comes(1),
+        reports(1, vec![runs]),
+        Happens::Befalls { host: 1, word: Word::Left },
+        Happens::Befalls { host: 0, word: Word::Departs },
+    ] {
+        lab.takes(what);
+        is_as_made_anew(&lab);
+    }
 }
 
 proptest! {
