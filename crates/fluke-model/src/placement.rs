@@ -49,8 +49,10 @@ pub enum Hold {
     /// It runs there and was given to another host, which its own may not have heard yet: what was
     /// decided stays decided, but for want of a better one.
     Leaves,
-    /// It was given to this one, or is found to run there.
-    Has,
+    /// It was given to this one, or this one is found to want it; nothing of it has begun.
+    Given,
+    /// Its container is there, well or not.
+    Runs,
     /// It serves there.
     Serves,
 }
@@ -132,9 +134,15 @@ impl<'a> Placing<'a> {
     /// holds is its own for as long as it matches and is not away for too long.
     fn right(&self, at: usize, number: u32) -> Option<Right> {
         let host = &self.hosts[at];
+        let has_volumes = host.volumes.get(&number).is_some_and(|count| *count > 0);
+        let hold = host.holds.get(&number).map(|hold| match hold {
+            // Without data, to have begun is no better than to be about to.
+            Hold::Runs if !has_volumes => Hold::Given,
+            hold => *hold,
+        });
         let right = Right {
-            has_volumes: host.volumes.get(&number).is_some_and(|count| *count > 0),
-            hold: host.holds.get(&number).copied(),
+            has_volumes,
+            hold,
             volumes: host.volumes.get(&number).copied().unwrap_or_default(),
             matches: host.matches,
             is_given: host.given.contains(&number),
@@ -142,7 +150,9 @@ impl<'a> Placing<'a> {
             weight: self.weights[at],
         };
         let patience = self.wanted.reschedule_after;
-        let may_keep = host.matches && host.away.is_none_or(|away| away < patience);
+        // What was taken from a host that is away is not waited for there.
+        let is_waited_for = |away| away < patience && hold > Some(Hold::Leaves);
+        let may_keep = host.matches && host.away.is_none_or(is_waited_for);
         (right.has_volumes || (right.hold.is_some() && may_keep)).then_some(right)
     }
 

@@ -143,7 +143,7 @@ fn replicas(count: usize) -> Result<(), Trouble> {
     half.sort_by(|one, other| one.host.cmp(&other.host));
     for (number, at) in place(wanted, half) {
         if let Ok(at) = half.binary_search_by(|host| host.host.cmp(&at)) {
-            half[at].holds.insert(number, Hold::Has);
+            half[at].holds.insert(number, Hold::Given);
             half[at].given.insert(number);
         }
     }

@@ -18,7 +18,7 @@ fn here(number: usize, holds: &[u32]) -> Candidate {
         host: name(number),
         matches: true,
         away: None,
-        holds: holds.iter().map(|number| (*number, Hold::Has)).collect(),
+        holds: holds.iter().map(|number| (*number, Hold::Given)).collect(),
         given: BTreeSet::new(),
         volumes: BTreeMap::new(),
     }
@@ -65,7 +65,7 @@ fn settled(candidates: &[Candidate], placement: &Placement) -> Vec<Candidate> {
             (*number, hold)
         };
         let mut holds: BTreeMap<u32, Hold> = ran.map(settle).collect();
-        holds.extend(given.iter().map(|number| (*number, Hold::Has)));
+        holds.extend(given.iter().map(|number| (*number, Hold::Given)));
         Candidate { holds, given, ..candidate.clone() }
     };
     candidates.iter().map(settle).collect()
@@ -118,7 +118,7 @@ fn a_replica_finds_its_volume_wherever_that_was_left() {
         hosts[left] = here(left, &[]).with(&[1]);
         assert_eq!(placed(2, true, &hosts)[&1], name(left));
         // Also where it was given to another one meanwhile, which has not begun.
-        hosts[(left + 1) % 4].holds.insert(1, Hold::Has);
+        hosts[(left + 1) % 4].holds.insert(1, Hold::Given);
         assert_eq!(placed(2, true, &hosts)[&1], name(left));
     }
 }
@@ -202,19 +202,49 @@ fn what_serves_stays_where_it_serves_and_what_was_decided_is_not_decided_anew() 
     for (one, other) in [(0, 1), (1, 0)] {
         let goes_to = |hosts: [Candidate; 2]| placed(1, false, &hosts)[&0].clone();
         let found = holding(one, Hold::Serves);
-        assert_eq!(goes_to([found, given(other, Hold::Has)]), name(one), "it has to begin there");
+        assert_eq!(goes_to([found, given(other, Hold::Given)]), name(one), "it has to begin there");
         let found = holding(one, Hold::Serves);
         assert_eq!(goes_to([found, given(other, Hold::Serves)]), name(other), "both are as good");
         let restarts = Candidate { away: Some(Duration::ZERO), ..given(other, Hold::Serves) };
         assert_eq!(goes_to([holding(one, Hold::Serves), restarts]), name(other));
         let leaves = holding(one, Hold::Leaves);
-        assert_eq!(goes_to([leaves.clone(), given(other, Hold::Has)]), name(other));
+        assert_eq!(goes_to([leaves.clone(), given(other, Hold::Given)]), name(other));
         assert_eq!(goes_to([leaves, here(other, &[])]), name(one), "nobody else has it any more");
     }
 }
 
+#[test]
+fn of_two_that_have_the_volume_the_one_that_has_begun_is_right_whoever_was_given_it() {
+    for (one, other) in [(0, 1), (1, 0)] {
+        let goes_to = |hosts: [Candidate; 2]| placed(1, true, &hosts)[&0].clone();
+        let given = |hold| Candidate {
+            holds: [(0, hold)].into(),
+            given: [0].into(),
+            ..here(other, &[]).with(&[0])
+        };
+        let runs = Candidate { holds: [(0, Hold::Runs)].into(), ..here(one, &[]).with(&[0]) };
+        assert_eq!(goes_to([runs.clone(), given(Hold::Given)]), name(one), "the other may be old");
+        assert_eq!(goes_to([runs.clone(), given(Hold::Runs)]), name(other), "both are as good");
+        let without = |it: Candidate| Candidate { volumes: BTreeMap::new(), ..it };
+        let neither = [without(runs), without(given(Hold::Given))];
+        assert_eq!(goes_to(neither), name(other), "there is no data to be kept");
+    }
+}
+
+#[test]
+fn what_was_taken_from_a_host_that_is_away_goes_to_one_that_is_here() {
+    let leaves = |it: Candidate| Candidate { holds: [(0, Hold::Leaves)].into(), ..it };
+    for (one, other) in [(0, 1), (1, 0)] {
+        let goes_to = |hosts: [Candidate; 2]| placed(1, false, &hosts)[&0].clone();
+        let is_late = away(one, 0, &[]);
+        assert_eq!(goes_to([leaves(is_late), here(other, &[])]), name(other));
+        let old = away(one, 0, &[]).with(&[0]);
+        assert_eq!(goes_to([leaves(old), here(other, &[])]), name(one), "data is waited for");
+    }
+}
+
 fn hold() -> impl Strategy<Value = Hold> {
-    prop_oneof![Just(Hold::Leaves), Just(Hold::Has), Just(Hold::Serves)]
+    prop_oneof![Just(Hold::Leaves), Just(Hold::Given), Just(Hold::Runs), Just(Hold::Serves)]
 }
 
 prop_compose! {

@@ -13,13 +13,13 @@ use fluke_model::directory::{Claim, NameKey, Peer, Placements, Route, RouteKey, 
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
-use fluke_model::placement::Placement;
+use fluke_model::placement::{Hold, Placement};
 use fluke_model::service::{DeploymentId, Phase, Service};
 use fluke_model::snapshot::Placed;
 
 use super::alarms::Alarms;
 use super::editions::Editions;
-use super::host::{HostView, Presence, RESTART_GRACE};
+use super::host::{HostView, Presence, RESTART_GRACE, hold_of};
 use super::moves::Move;
 use super::sheet::Sheet;
 use super::view::{Came, Services, View, public_keys, takes};
@@ -432,7 +432,14 @@ impl Book {
             self.touched.extend(ran.iter().cloned());
         }
         self.touched.extend(report.deployments.iter().map(|it| it.service.clone()));
-        self.view.hosts.change(agent, |host| host.reported(report));
+        let services = &self.services;
+        self.view.hosts.change(agent, |host| {
+            host.reported(report);
+            if kept.is_some() && matches!(host.presence, Presence::Silent(_)) {
+                host.suspect(services);
+            }
+        });
+        self.view.has_spoken(agent);
         let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
         let others = kept.iter().flat_map(|kept| {
             let is_other = |name: &&ServiceName| kept.get(*name) != host.volumes.get(*name);
@@ -482,9 +489,9 @@ fn has_retiring(host: &HostView) -> bool {
 }
 
 /// What of a host decides on where replicas of a service are.
-fn held(host: &HostView) -> BTreeSet<(ServiceName, DeploymentId, bool, bool)> {
+fn held(host: &HostView) -> BTreeSet<(ServiceName, DeploymentId, bool, Hold)> {
     let held = host.deployments.values();
-    held.map(|it| (it.service.clone(), it.id, it.phase == Phase::Retiring, it.serves)).gather()
+    held.map(|it| (it.service.clone(), it.id, it.phase == Phase::Retiring, hold_of(it))).gather()
 }
 
 #[cfg(test)]

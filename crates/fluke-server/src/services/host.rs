@@ -48,7 +48,8 @@ pub struct HostView {
     pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
-    /// The replicas that it runs and that were given to another one, which it may not have heard yet.
+    /// The replicas that it runs and that were given to another one, which it may not have heard yet;
+    /// also where nobody has them any more, until somebody can.
     /// What a host is found to run it keeps; what was decided is not decided anew for it.
     pub taken: Placed,
     /// The volumes that are on it, as far as is known: what it or others said, and, while it is
@@ -310,19 +311,17 @@ impl HostView {
 
     /// The numbered replicas of a service that it runs, or was given.
     pub(super) fn holds(&self, service: &ServiceName) -> BTreeMap<u32, Hold> {
-        let given = self.given.get(service).into_iter().flatten();
-        let mut holds: BTreeMap<u32, Hold> = given.map(|number| (*number, Hold::Has)).gather();
-        let taken = self.taken.get(service);
-        for (number, it) in self.running(service) {
-            let is_taken = taken.is_some_and(|taken| taken.contains(&number));
-            let hold = match it.serves {
-                _ if is_taken => Hold::Leaves,
-                true => Hold::Serves,
-                false => Hold::Has,
-            };
-            let best = holds.entry(number).or_insert(hold);
-            *best = hold.max(*best);
+        let given = self.given.get(service).into_iter().flatten().copied();
+        let wanted = given.chain(self.running(service).map(|(number, _)| number));
+        let mut holds: BTreeMap<u32, Hold> = wanted.map(|number| (number, Hold::Given)).gather();
+        // Also what retires: until its successor serves, that is how the replica is here.
+        for it in self.deployments.values().filter(|it| it.service == *service) {
+            if let Some(best) = it.replica.number().and_then(|number| holds.get_mut(&number)) {
+                *best = hold_of(it).max(*best);
+            }
         }
+        let taken = self.taken.get(service).into_iter().flatten();
+        holds.extend(taken.map(|number| (*number, Hold::Leaves)));
         holds
     }
 
@@ -340,6 +339,15 @@ impl HostView {
         let is_its = |it: &&DeploymentReport| it.service == *service && it.phase != Phase::Retiring;
         let its = self.deployments.values().filter(is_its);
         its.filter_map(|it| Some((it.replica.number()?, it)))
+    }
+}
+
+/// How a host has what it says this of; whether that retires is another question.
+pub(super) fn hold_of(it: &DeploymentReport) -> Hold {
+    match (it.serves, &it.container) {
+        (true, _) => Hold::Serves,
+        (false, Some(_)) => Hold::Runs,
+        (false, None) => Hold::Given,
     }
 }
 

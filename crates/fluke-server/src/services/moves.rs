@@ -61,16 +61,18 @@ pub fn why(
     };
     let away = host.presence.away_since().map(|since| now.saturating_duration_since(since));
     let patience = service.reschedule_after;
+    let has_volume = heir.volumes_of(service).any(|(it, _)| it == number);
     Some(if !host.is_matched_by(service) {
         format!("the selector does not match {from} any more")
     } else if !host.takes_replicas() {
         format!("{from} takes no replicas any more")
+    } else if !has_volume && away.is_some_and(|away| away >= patience) {
+        // To where it still runs, too: but for that it would have stayed.
+        format!("{from} was away for {}", span(patience))
     } else if runs_there {
         format!("it runs on {to} already")
-    } else if heir.volumes_of(service).any(|(it, _)| it == number) {
+    } else if has_volume {
         format!("its volume is on {to}")
-    } else if away.is_some_and(|away| away >= patience) {
-        format!("{from} was away for {}", span(patience))
     } else {
         format!("{to} has fewer of the service")
     })

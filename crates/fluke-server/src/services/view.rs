@@ -41,7 +41,8 @@ pub struct View {
     pub hosts: Hosts,
     /// Whose subnet is whose.
     pub claims: Claims,
-    /// Those that people said will not come back: others may still speak of them.
+    /// Those that people said will not come back, and that have not spoken since: others may still
+    /// speak of them.
     forgotten: BTreeSet<AgentName>,
 }
 
@@ -64,7 +65,6 @@ impl View {
     /// otherwise, unless the host was booted since; whether it has left the mesh is said.
     pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
         let presence = Presence::Arriving(now);
-        self.forgotten.remove(name);
         if !self.hosts.contains_key(name) {
             self.hosts.insert(name.clone(), HostView::new(presence));
         }
@@ -83,7 +83,24 @@ impl View {
         self.hosts.change(name, arrive).unwrap_or_default()
     }
 
-    /// Forgets a host, and does not listen to what others say of it until it comes itself.
+    /// Takes note of a host's first word: what others were given since it was forgotten is theirs.
+    pub fn has_spoken(&mut self, name: &AgentName) {
+        if !self.forgotten.remove(name) {
+            return;
+        }
+        let Some(host) = self.hosts.get(name) else { return };
+        let mut taken = Placed::new();
+        for service in host.services() {
+            let others = self.hosts.of(&service).filter(|(other, _)| *other != name);
+            let given: BTreeSet<u32> =
+                others.flat_map(|(_, other)| other.decided(&service)).gather();
+            let runs = host.running(&service).map(|(number, _)| number);
+            set(&mut taken, &service, runs.filter(|number| given.contains(number)).gather());
+        }
+        self.hosts.change(name, |host| host.taken = taken);
+    }
+
+    /// Forgets a host, and does not listen to what others say of it until it speaks itself.
     pub fn forget(&mut self, name: &AgentName) -> Option<HostView> {
         let host = self.hosts.remove(name)?;
         self.claims.give_up(name);
@@ -121,9 +138,15 @@ impl View {
         for name in &hosts {
             let Some(host) = self.hosts.get(name) else { continue };
             let given = given.remove(name).unwrap_or_default();
-            let is_anothers = |number: u32| placement.get(&number).is_some_and(|heir| heir != name);
+            let was_taken =
+                |number: &u32| host.taken.get(service).is_some_and(|it| it.contains(number));
+            // What nobody can have for now, it has not got back by that.
+            let is_taken = |number: &u32| match placement.get(number) {
+                Some(heir) => heir != name,
+                None => was_taken(number),
+            };
             let runs = host.running(service).map(|(number, _)| number);
-            let taken: BTreeSet<u32> = runs.filter(|number| is_anothers(*number)).gather();
+            let taken: BTreeSet<u32> = runs.filter(is_taken).gather();
             let is_as = |placed: &Placed, numbers: &BTreeSet<u32>| match placed.get(service) {
                 Some(before) => before == numbers,
                 None => numbers.is_empty(),

@@ -191,7 +191,64 @@ fn a_host_that_comes_back_with_a_replica_that_serves_elsewhere_by_now_does_not_g
         lab.reports("e", vec![zero()]);
         lab.told();
         lab.joins(back, vec![zero()]);
-        assert_eq!(lab.told(), Vec::<String>::new(), "both are as good");
+        assert_eq!(lab.told(), Vec::<String>::new(), "that was decided");
+        // Nor from a server that cannot know of that.
+        let mut lab = Lab::settled(Some(1));
+        lab.joins("e", vec![zero()]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"), "{back} is as good, and nobody expects it there");
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_forgotten_host_that_comes_back_serving_gets_nothing_that_went_elsewhere() {
+    for back in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        lab.joins(back, vec![zero()]);
+        lab.joins("e", vec![]);
+        lab.says(back, Word::Left);
+        lab.says(back, Word::Forgotten);
+        assert_eq!(lab.told(), [format!("replica 0 goes from {back} to e: {back} left for good")]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"), "e is about to start it");
+        lab.says("e", Word::Departs);
+        assert_eq!(lab.placed()[&0], name(back), "nobody else has it any more");
+    }
+}
+
+#[test]
+fn a_replica_that_is_updated_does_not_go_to_where_an_old_one_still_serves() {
+    for back in PREFERRED {
+        let mut lab = Lab::settled(Some(1));
+        let old = DeploymentReport { phase: Phase::Retiring, ..zero() };
+        let new = deployment("new", Replica::Number(0), at(5));
+        let new = DeploymentReport { phase: Phase::Pulling, serves: false, ..new };
+        lab.joins("e", vec![old, new]);
+        lab.joins(back, vec![zero()]);
+        assert_eq!(lab.placed()[&0], name("e"));
+        assert_eq!(lab.told(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_was_taken_from_a_host_that_is_away_again_does_not_go_back_to_it() {
+    for is_back in [false, true] {
+        let mut lab = on_a();
+        lab.joins("e", vec![]);
+        lab.says("a", Word::Silent);
+        lab.passes(RESCHEDULE_AFTER);
+        lab.joins("a", vec![zero()]);
+        lab.joins("f", vec![]);
+        lab.told();
+        lab.says("e", Word::Silent);
+        lab.passes(RESCHEDULE_AFTER - Duration::from_secs(1));
+        if !is_back {
+            lab.says("a", Word::Left);
+        }
+        lab.passes(Duration::from_secs(1));
+        let to = if is_back { "a" } else { "f" };
+        assert_eq!(lab.told(), [format!("replica 0 goes from e to {to}: e was away for 5m")]);
     }
 }
 

@@ -174,7 +174,7 @@ fn is_as_made_anew(lab: &Lab) {
         {
             assert!(host.running(service).any(|(it, _)| it == *number), "{name} runs {number}");
             let heir = given(view, service).remove(number);
-            assert!(heir.is_some_and(|heir| heir != *name), "{number} was given to another one");
+            assert!(heir.is_none_or(|heir| heir != *name), "{number} was given to another one");
         }
     }
     let leavers = leavers(view, services, now);
@@ -229,17 +229,19 @@ struct Runs {
     number: Option<u32>,
     serves: bool,
     retires: bool,
+    is_made: bool,
 }
 
 impl Runs {
     fn report(&self, host: usize) -> DeploymentReport {
-        let Self { is_plain, number, serves, retires } = *self;
+        let Self { is_plain, number, serves, retires, is_made } = *self;
         let replica = number.map_or(Replica::Own, Replica::Number);
         let address = [10, 200, host as u8 + 1, number.map_or(9, |number| number as u8)];
         let it = deployment(&format!("{host} {is_plain} {number:?} {retires}"), replica, address);
         let phase = if retires { Phase::Retiring } else { Phase::Running };
         let service = if is_plain { web() } else { db() };
-        DeploymentReport { serves, phase, service, ..it }
+        let container = is_made.then(|| "it".to_owned());
+        DeploymentReport { serves, phase, service, container, ..it }
     }
 }
 
@@ -256,8 +258,16 @@ enum Happens {
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    let runs = (any::<bool>(), prop::option::weighted(0.7, 0..3u32), any::<bool>(), any::<bool>())
-        .prop_map(|(is_plain, number, serves, retires)| Runs { is_plain, number, serves, retires });
+    let how = (any::<bool>(), any::<bool>(), any::<bool>());
+    let runs = (any::<bool>(), prop::option::weighted(0.7, 0..3u32), how).prop_map(
+        |(is_plain, number, (serves, retires, is_made))| Runs {
+            is_plain,
+            number,
+            serves,
+            retires,
+            is_made,
+        },
+    );
     let runs = prop::collection::vec(runs, 0..4);
     let host = || 0..HOSTS.len();
     let volumes = prop::option::of(prop::collection::btree_set(0..3u32, 0..3));
@@ -367,7 +377,8 @@ impl Lab {
 
 /// Something that may be gone.
 fn runs_first(runs: &[Runs]) -> Runs {
-    let other = Runs { is_plain: true, number: Some(0), serves: true, retires: false };
+    let other =
+        Runs { is_plain: true, number: Some(0), serves: true, retires: false, is_made: true };
     runs.first().cloned().map_or(other, |first| Runs { retires: !first.retires, ..first })
 }
 
@@ -391,6 +402,26 @@ fn who_is_connected_is_not_forgotten_however_long_it_says_nothing() {
     assert!(lab.book.view.hosts.contains_key(&name(HOSTS[0])));
     lab.takes(Happens::Befalls { host: 0, word: Word::Left });
     assert!(!lab.book.view.hosts.contains_key(&name(HOSTS[0])), "it had a week");
+}
+
+#[test]
+fn what_was_taken_from_a_host_that_is_away_is_not_its_own_again_because_nobody_has_it() {
+    let mut lab = Lab::settled(Some(2));
+    let comes = |host| Happens::Comes { host, matches: false, is_proxy: false };
+    let runs =
+        Runs { is_plain: true, number: Some(0), serves: false, retires: false, is_made: true };
+    let reports = |host, runs| Happens::Reports { host, whole: true, runs, volumes: None };
+    for what in [
+        comes(0),
+        reports(0, vec![]),
+        comes(1),
+        reports(1, vec![runs]),
+        Happens::Befalls { host: 1, word: Word::Left },
+        Happens::Befalls { host: 0, word: Word::Departs },
+    ] {
+        lab.takes(what);
+        is_as_made_anew(&lab);
+    }
 }
 
 proptest! {

@@ -49,6 +49,10 @@ struct Machine {
     /// Whether it has said what it knows; before that it is told nothing.
     has_spoken: bool,
     matches: bool,
+    /// Whether what it runs is not well.
+    is_ill: bool,
+    /// Whether it was forgotten, and has not come since.
+    is_forgotten: bool,
     /// What it was last told to run.
     told: BTreeSet<Piece>,
     volumes: BTreeSet<Piece>,
@@ -79,7 +83,7 @@ impl Fleet {
 
     fn comes(&mut self, host: &'static str) {
         let machine = self.machines.get_mut(host).expect("one of them");
-        machine.is_connected = true;
+        (machine.is_connected, machine.is_forgotten) = (true, false);
         let (labels, table) = (labels(machine.matches), machine.table.clone());
         self.lab.sessions += 1;
         self.lab.told.remove(&name(host));
@@ -114,7 +118,23 @@ impl Fleet {
         let machine = self.machine(host);
         let told = machine.told.clone();
         machine.volumes.extend(told);
+        machine.is_ill = false;
         self.reports(host, false);
+    }
+
+    /// What it runs is not well any more.
+    fn falls_ill(&mut self, host: &'static str) {
+        self.machine(host).is_ill = true;
+        self.reports(host, false);
+    }
+
+    /// Somebody says that a host will not come back; it may all the same.
+    fn forgets(&mut self, host: &'static str) {
+        if !self.machines[host].is_connected {
+            self.machine(host).is_forgotten = true;
+            self.lab.says(host, Word::Forgotten);
+            self.hear();
+        }
     }
 
     /// Somebody removes what a host has of a replica.
@@ -131,7 +151,8 @@ impl Fleet {
         let deployment = |piece: &Piece| DeploymentReport {
             id: DeploymentId(Hash256::of(format!("{host} {piece:?}").as_bytes())),
             service: called(piece.0),
-            serves: machine.volumes.contains(piece),
+            serves: machine.volumes.contains(piece) && !machine.is_ill,
+            container: machine.volumes.contains(piece).then(|| host.to_owned()),
             ..super::report(usize::from(host.as_bytes()[0]), (piece.1, true, false))
         };
         let deployments: Vec<_> = machine.told.iter().map(deployment).collect();
@@ -332,6 +353,120 @@ fn what_a_host_was_only_suspected_to_have_is_not_waited_for_once_it_answers() {
 }
 
 #[test]
+fn what_a_host_may_have_made_it_may_have_made_whatever_it_says_while_its_machine_is_silent() {
+    let mut lab = Lab::settled(Some(0));
+    lab.comes_as("x", came(labels(true), NodeType::Worker));
+    lab.reports("x", vec![]);
+    lab.wants(stateful(1));
+    lab.comes_as("y", came(labels(true), NodeType::Worker));
+    lab.reports("y", vec![]);
+    lab.says("x", Word::Silent);
+    // It was on its way before.
+    lab.has("x", vec![], &[]);
+    lab.passes(Duration::from_secs(1_000));
+    assert_eq!(lab.placed()[&0], name("x"));
+    lab.says("x", Word::Answers);
+    lab.comes_as("x", came(labels(false), NodeType::Worker));
+    lab.reports("x", vec![]);
+    assert_eq!(lab.placed()[&0], name("y"), "it has made none");
+}
+
+impl Lab {
+    /// `web` with a volume, wanted by a server that has been there for a while or has just begun.
+    fn stateful(is_settled: bool) -> Self {
+        let mut lab = if is_settled { Self::settled(None) } else { Self::new(None) };
+        lab.wants(stateful(1));
+        lab
+    }
+
+    /// Says what it runs, and of which replicas of `web` it has data.
+    fn has(&mut self, host: &str, deployments: Vec<DeploymentReport>, numbers: &[u32]) {
+        let volumes = Some(numbers.iter().map(|number| data((0, *number))).collect());
+        let report = ServicesReport { whole: true, deployments, volumes, ..Default::default() };
+        self.says(host, Word::Services(report));
+    }
+
+    /// Comes with data of replica 0, in these containers.
+    fn comes_with_data(&mut self, host: &str, deployments: Vec<DeploymentReport>) {
+        self.comes_as(host, came(labels(true), NodeType::Worker));
+        self.has(host, deployments, &[0]);
+    }
+}
+
+/// A container of replica 0.
+fn container(text: &str, phase: Phase) -> DeploymentReport {
+    let (container, serves) = (Some(text.to_owned()), phase == Phase::Running);
+    let it = deployment(text, Replica::Number(0), at(4));
+    DeploymentReport { phase, container, serves, ..it }
+}
+
+/// A version that has no container yet, in place of one that serves.
+fn updating() -> Vec<DeploymentReport> {
+    let old = DeploymentReport { serves: true, ..container("old", Phase::Retiring) };
+    vec![pulling(), old]
+}
+
+fn pulling() -> DeploymentReport {
+    DeploymentReport { container: None, ..container("new", Phase::Pulling) }
+}
+
+#[test]
+fn a_host_that_serves_while_it_fetches_another_version_keeps_its_replica() {
+    for stale in THREE {
+        let mut lab = Lab::stateful(false);
+        lab.comes_with_data("x", updating());
+        lab.comes_with_data(stale, vec![container("stale", Phase::Running)]);
+        lab.passes(SETTLING);
+        assert_eq!(lab.placed()[&0], name("x"), "its data is as new as that of {stale}");
+    }
+}
+
+#[test]
+fn a_forgotten_host_that_comes_back_with_its_data_does_not_get_what_others_were_given() {
+    let found = |is_newer: &[u32], now: Vec<DeploymentReport>| {
+        let mut lab = Lab::stateful(true);
+        lab.comes_with_data("y", vec![container("y", Phase::Running)]);
+        lab.says("y", Word::Left);
+        lab.says("y", Word::Forgotten);
+        lab.comes_as("x", came(labels(true), NodeType::Worker));
+        lab.has("x", now, is_newer);
+        lab.comes("y", NodeType::Worker);
+        lab.says("y", Word::Left);
+        lab.comes_with_data("y", vec![container("y", Phase::Running)]);
+        lab.placed()[&0].to_string()
+    };
+    for now in [
+        vec![container("x", Phase::Running)],
+        vec![container("x", Phase::Starting)],
+        updating(),
+        vec![pulling()],
+    ] {
+        assert_eq!(found(&[0], now), "x");
+    }
+    assert_eq!(found(&[], vec![pulling()]), "y", "there is no other data");
+}
+
+#[test]
+fn a_host_that_runs_with_its_data_is_right_though_it_is_late_and_another_was_given_the_replica() {
+    for stale in THREE {
+        for phase in [Phase::Pulling, Phase::Stopped, Phase::Starting] {
+            let mut lab = Lab::stateful(false);
+            lab.comes_with_data(stale, vec![]);
+            lab.passes(SETTLING);
+            assert_eq!(lab.placed()[&0], name(stale));
+            lab.has(stale, vec![pulling()], &[0]);
+            lab.passes(SETTLING);
+            let is_made = phase != Phase::Pulling;
+            lab.comes_with_data("x", vec![if is_made { container("x", phase) } else { pulling() }]);
+            let right = if is_made { "x" } else { stale };
+            assert_eq!(lab.placed()[&0], name(right), "{phase:?}");
+            lab.has(stale, vec![pulling()], &[0]);
+            assert_eq!(lab.placed()[&0], name(right), "{phase:?}");
+        }
+    }
+}
+
+#[test]
 fn one_who_was_away_for_long_and_is_first_to_speak_starts_nothing_with_an_empty_volume() {
     let mut fleet = Fleet::of(&THREE, 1);
     fleet.leaves("a");
@@ -452,6 +587,76 @@ proptest! {
                 if let ([owner], [told]) = (&owners[..], &told[..]) {
                     prop_assert_eq!(owner, told, "{:?} is where its data is", piece);
                 }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Trial {
+    Comes(usize),
+    Leaves(usize),
+    Works(usize),
+    FallsIll(usize),
+    Forgets(usize),
+    Loses(usize, u32),
+    Passes(u64),
+    Restarts(Vec<usize>),
+}
+
+fn trial() -> impl Strategy<Value = Trial> {
+    let host = 0..THREE.len();
+    prop_oneof![
+        4 => host.clone().prop_map(Trial::Comes),
+        3 => host.clone().prop_map(Trial::Leaves),
+        6 => host.clone().prop_map(Trial::Works),
+        3 => host.clone().prop_map(Trial::FallsIll),
+        4 => host.clone().prop_map(Trial::Forgets),
+        1 => (host.clone(), 0..2u32).prop_map(|(host, number)| Trial::Loses(host, number)),
+        2 => (0..400u64).prop_map(Trial::Passes),
+        2 => prop::collection::vec(host, 0..4).prop_map(Trial::Restarts),
+    ]
+}
+
+proptest! {
+    /// However many hosts are forgotten and come back with what they had: nobody is told to run a
+    /// replica with old data where a host that was not given up has newer.
+    #[test]
+    fn no_replica_goes_back_to_old_data(trials in prop::collection::vec(trial(), 0..60)) {
+        let mut fleet = Fleet::of(&THREE, 2);
+        let mut newest: BTreeMap<Piece, &str> = BTreeMap::new();
+        for trial in trials {
+            match trial {
+                Trial::Comes(host) if !fleet.machines[THREE[host]].is_connected => {
+                    fleet.comes(THREE[host]);
+                }
+                Trial::Comes(_) => {}
+                Trial::Leaves(host) => fleet.leaves(THREE[host]),
+                Trial::Works(host) => fleet.works(THREE[host]),
+                Trial::FallsIll(host) => fleet.falls_ill(THREE[host]),
+                Trial::Forgets(host) => fleet.forgets(THREE[host]),
+                Trial::Loses(host, number) => fleet.loses(THREE[host], (0, number)),
+                Trial::Passes(seconds) => fleet.passes(seconds),
+                // Who is away may know of others what was long ago.
+                Trial::Restarts(first) if fleet.machines.values().all(|it| it.is_connected) => {
+                    let first: Vec<_> = first.into_iter().map(|host| THREE[host]).collect();
+                    fleet.restarts(&first);
+                }
+                Trial::Restarts(_) => {}
+            }
+            newest.retain(|piece, host| {
+                let machine = &fleet.machines[host];
+                !machine.is_forgotten && machine.volumes.contains(piece)
+            });
+            for (host, machine) in fleet.machines.iter().filter(|(_, it)| !it.is_forgotten) {
+                for piece in &machine.told {
+                    let newest = newest.get(piece).unwrap_or(host);
+                    prop_assert_eq!(newest, host, "{:?} goes back to old data", piece);
+                }
+            }
+            for (host, machine) in fleet.machines.iter().filter(|(_, it)| !it.is_forgotten) {
+                let begun = machine.told.iter().filter(|piece| machine.volumes.contains(*piece));
+                newest.extend(begun.map(|piece| (*piece, *host)));
             }
         }
     }
