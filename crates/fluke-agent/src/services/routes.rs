@@ -158,16 +158,16 @@ impl<S: Supervisor> Proxy<S> {
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
         if let Some(why) = self.hindrance(&plan, &running) {
-            self.go_on(&plan, wanted, &running).await?;
+            self.go_on(&plan, wanted).await?;
             return Err(why);
         }
         let generation = plan.fixed.generation.clone();
         let plan = self.write(plan, self.told_as_well(&generation, &running, true)).await?;
         match running.iter().any(|it| it.generation == generation) {
             true => self.reload(&generation, &plan, wanted).await?,
-            false => self.start(&plan, wanted, &running).await?,
+            false => self.start(&plan, wanted).await?,
         }
-        self.retire(&generation, &running).await
+        self.retire(&generation).await
     }
 
     /// Tries at once what failed before.
@@ -194,24 +194,6 @@ impl<S: Supervisor> Proxy<S> {
         let given = self.settings.program.as_deref();
         unit::find(given, std::env::var_os("PATH").as_deref())
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
-    }
-
-    /// Why the one that should run cannot come up, where it is not up.
-    fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
-        let (generation, others) = (&plan.fixed.generation, is_any_up(running));
-        if is_up(generation, running) {
-            return None;
-        }
-        if let Some(port) = plan.in_the_way {
-            return Some(RoutesError::Taken { port, others });
-        }
-        if let Err(error) = self.program() {
-            return Some(error);
-        }
-        let failed = self.setbacks.marks().get(generation)?;
-        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
-        let (unit, why) = (unit::name(generation), failed.why.clone());
-        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
     }
 
     /// The processes that there are, but for those that were told to end and have time for it.

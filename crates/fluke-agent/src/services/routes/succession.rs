@@ -7,9 +7,9 @@ use fluke_model::directory::Routes;
 use tokio::time::Instant;
 
 use super::api::ApiError;
-use super::compile::{Generation, Plan};
+use super::compile::{Gate, Generation, Plan};
 use super::loaded::Loaded;
-use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_any_up, unit};
+use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_up, unit};
 
 /// How long Traefik may take to start and to load all routes.
 pub const START: Duration = Duration::from_secs(15);
@@ -24,13 +24,42 @@ const RELOAD: Duration = Duration::from_secs(20);
 const LET_IN_BY_ANOTHER: &str = "/proc/sys/net/ipv4/tcp_migrate_req";
 
 impl<S: Supervisor> Proxy<S> {
+    /// Why the one that should run cannot come up, where it is not up.
+    pub(super) fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
+        let generation = &plan.fixed.generation;
+        if is_up(generation, running) {
+            return None;
+        }
+        let others = self.do_any_go_on(plan, running);
+        if let Some(port) = plan.in_the_way {
+            return Some(RoutesError::Taken { port, others });
+        }
+        if let Err(error) = self.program() {
+            return Some(error);
+        }
+        let failed = self.setbacks.marks().get(generation)?;
+        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
+        let (unit, why) = (unit::name(generation), failed.why.clone());
+        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
+    }
+
+    fn do_any_go_on(&self, plan: &Plan, running: &[Running]) -> bool {
+        running.iter().any(|one| self.goes_on(plan, one))
+    }
+
+    /// Whether a process serves while the one that should run does not. One that has just fallen does
+    /// as soon as it is started again, unless somebody else has a port of its own by then.
+    fn goes_on(&self, plan: &Plan, one: &Running) -> bool {
+        let is_kept_out = || {
+            let own = files::entry_points(&self.settings.folder, &one.generation);
+            let in_the_way = plan.in_the_way.map(Gate::Tcp);
+            plan.listens.iter().any(|(name, gate)| in_the_way == Some(*gate) && own.contains(name))
+        };
+        one.generation != plan.fixed.generation && (one.is_up || !is_kept_out())
+    }
+
     /// Starts a process; those that run serve until it does.
-    pub(super) async fn start(
-        &mut self,
-        plan: &Plan,
-        wanted: &Routes,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
+    pub(super) async fn start(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
         let unit = Unit {
             generation: plan.fixed.generation.clone(),
             program: self.program()?,
@@ -51,28 +80,31 @@ impl<S: Supervisor> Proxy<S> {
         };
         self.setbacks.retain(|it| *it == unit.generation);
         self.setbacks.gave_up(unit.generation.clone(), why.clone(), Instant::now().into_std());
-        let others = is_any_up(running);
+        // One that was down when this began may have been started again.
+        let running = self.running().await?;
+        let others = self.do_any_go_on(plan, &running);
         // It would be tried again and again otherwise, without a pause. One that is slow serves.
         if others || self.is_stuck(&unit.generation).await {
             self.supervisor.stop(&unit.generation).await?;
-            self.go_on(plan, wanted, running).await?;
+            self.go_on(plan, wanted).await?;
         }
         Err(RoutesError::NotUp { unit: unit.name(), why, others })
     }
 
-    /// Nobody takes over: who is up goes on, with the newest routes, and nobody else is to come up.
-    pub(super) async fn go_on(
-        &mut self,
-        plan: &Plan,
-        wanted: &Routes,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
-        for one in running.iter().filter(|it| !it.is_up) {
+    /// Nobody takes over: who is there goes on, with the newest routes, and nobody else is to come up.
+    pub(super) async fn go_on(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
+        let running = self.running().await?.into_iter();
+        let (mut running, lost): (Vec<_>, Vec<_>) =
+            running.partition(|it| it.is_up || self.goes_on(plan, it));
+        for one in lost {
             self.supervisor.stop(&one.generation).await?;
         }
-        let told = self.told_as_well(&plan.fixed.generation, running, false);
+        let current = &plan.fixed.generation;
+        // It may take a moment to end.
+        running.retain(|it| it.generation != *current);
+        let told = self.told_as_well(current, &running, false);
         self.write(plan.clone(), told).await?;
-        let Some((one, _)) = self.serving(&plan.fixed.generation, running).await else {
+        let Some((one, _)) = self.serving(current, &running).await else {
             self.seen(&Loaded::default(), plan, wanted);
             return Ok(());
         };
@@ -125,11 +157,9 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     /// Has the processes that came before end; at once, if they had their time.
-    pub(super) async fn retire(
-        &mut self,
-        current: &Generation,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
+    pub(super) async fn retire(&mut self, current: &Generation) -> Result<(), RoutesError> {
+        // One that was down when this began may have been started again, and serve somebody.
+        let running = self.running().await?;
         for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
             if *is_up && !self.leaving.has(generation) {
                 let process = self.supervisor.process(generation).await?;

@@ -177,7 +177,7 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
     assert!(stage.proxy.setbacks.marks().is_empty(), "nothing is left of it");
 }
 
-fn turn_tls_on(stage: &mut Stage) {
+pub(super) fn turn_tls_on(stage: &mut Stage) {
     let folder = stage.folder.path().to_owned();
     with_acme(&mut stage.proxy.settings, &folder);
 }

@@ -1,0 +1,118 @@
+//! One that serves falls, or hangs, while the one that should take over from it does not come up.
+
+use tokio::net::TcpStream;
+
+use super::super::{Generation, RoutesError, Supervisor};
+use super::stage::*;
+use super::takeovers::turn_tls_on;
+
+/// A proxy without TLS, its only process, and a container.
+async fn serving() -> Option<(Stage, Generation, Container)> {
+    let mut stage = Stage::new()?;
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    let first = only_one(&mut stage).await;
+    Some((stage, first, web))
+}
+
+async fn only_one(stage: &mut Stage) -> Generation {
+    let mut running = stage.proxy.supervisor.running().await.expect("known");
+    assert_eq!(running.len(), 1, "{running:?}");
+    running.remove(0).generation
+}
+
+/// All that run are gone, and not yet started again.
+async fn falls(stage: &mut Stage) {
+    stage.proxy.supervisor.is_to_start_them_again = true;
+    stage.proxy.supervisor.kill_all();
+    tokio::time::timeout(LONG, stage.proxy.changed()).await.expect("noticed");
+}
+
+#[tokio::test]
+async fn one_that_falls_while_somebody_has_a_port_of_the_next_one_serves_again() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    falls(&mut stage).await;
+    let routes = table([("web", http("b.example.com"), &[&web])]);
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
+    assert_eq!(only_one(&mut stage).await, first, "it may come back");
+    stage.proxy.supervisor.starts_them_again().expect("started");
+    until_served(&stage, "b.example.com").await;
+    let found = stage.finds(&routes).await;
+    assert_eq!((found.drift, found.problem), (None, Some(error.to_string())));
+}
+
+#[tokio::test]
+async fn one_that_falls_and_cannot_come_back_is_not_started_again_and_again() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    falls(&mut stage).await;
+    let _somebody = tokio::net::TcpListener::bind(stage.at(WEB)).await.expect("free");
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    stage.drift(&routes).await;
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::Taken { port: WEB, others: false }), "{error}");
+    let running = stage.proxy.supervisor.running().await.expect("known");
+    assert!(running.iter().all(|it| it.generation != first), "{running:?}");
+}
+
+#[tokio::test]
+async fn one_that_falls_while_the_next_one_is_left_alone_serves_again() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    let plan = stage.proxy.plan(&routes, &[]).await.expect("it can be told");
+    for _ in 0..10 {
+        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
+        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
+    }
+    falls(&mut stage).await;
+    assert_eq!(stage.drift(&routes).await, "Traefik is down");
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+    assert_eq!(only_one(&mut stage).await, first, "it may come back");
+    assert_eq!(stage.proxy.supervisor.started, 1, "the next one is left alone");
+}
+
+#[tokio::test]
+async fn one_that_comes_back_while_the_next_one_fails_is_not_stopped() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    stage.proxy.settings.program = Some("/bin/false".into());
+    falls(&mut stage).await;
+    stage.proxy.supervisor.is_to_start_them_beside = true;
+    let routes = table([("web", http("b.example.com"), &[&web])]);
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+    assert_eq!(only_one(&mut stage).await, first);
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()), "with the newest routes");
+}
+
+#[tokio::test]
+async fn one_that_comes_back_before_the_next_one_takes_over_has_time_for_its_connections() {
+    let Some((mut stage, first, _web)) = serving().await else { return };
+    let (shell, db) = (echo().await, Container::tcp(LOCAL, "db").await);
+    let shell = ("shell", tcp(15022), &[&shell][..]);
+    stage.routes(&table([shell.clone()])).await;
+    stage.proxy.supervisor.stop(&first).await.expect("told");
+    let first = only_one(&mut stage).await;
+    falls(&mut stage).await;
+    stage.proxy.supervisor.is_to_start_them_beside = true;
+    stage.routes(&table([shell, ("db", tcp(15432), &[&db])])).await;
+    assert!(stage.proxy.leaving.has(&first), "it was told to leave, and has its time");
+    let mut session = TcpStream::connect(stage.at(15022)).await.expect("somebody listens");
+    goes_on(&mut session).await;
+}
+
+/// Waits until one that was just started answers requests.
+async fn until_served(stage: &Stage, domain: &str) {
+    let served = async {
+        while !matches!(ask(&client(), stage.at(WEB), domain).await, Ok((200, _))) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, served).await.expect("it serves");
+}
