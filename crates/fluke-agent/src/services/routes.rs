@@ -158,8 +158,9 @@ impl<S: Supervisor> Proxy<S> {
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
         if let Some(why) = self.hindrance(&plan, &running) {
-            self.go_on(&plan, wanted).await?;
-            return Err(why);
+            // All is done that can be, and why there is no more of it is said with every look.
+            let is_served = self.go_on(&plan, wanted).await?;
+            return if is_served { Ok(()) } else { Err(why) };
         }
         let generation = plan.fixed.generation.clone();
         let plan = self.write(plan, self.told_as_well(&generation, &running, true)).await?;

@@ -92,7 +92,12 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     /// Nobody takes over: who is there goes on, with the newest routes, and nobody else is to come up.
-    pub(super) async fn go_on(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
+    /// Whether somebody has all of them that it can take.
+    pub(super) async fn go_on(
+        &mut self,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<bool, RoutesError> {
         let running = self.running().await?.into_iter();
         let (mut running, lost): (Vec<_>, Vec<_>) =
             running.partition(|it| it.is_up || self.goes_on(plan, it));
@@ -104,14 +109,14 @@ impl<S: Supervisor> Proxy<S> {
         running.retain(|it| it.generation != *current);
         let told = self.told_as_well(current, &running, false);
         self.write(plan.clone(), told).await?;
-        let Some((one, _)) = self.serving(current, &running).await else {
+        let answering = self.serving(current, &running).await.map(|(one, _)| one);
+        let hanging = running.iter().find(|it| it.is_up).map(|it| it.generation.clone());
+        let Some(one) = answering.or(hanging) else {
             self.seen(&Loaded::default(), plan, wanted);
-            return Ok(());
+            return Ok(false);
         };
         let plan = files::fitting(&self.settings.folder, plan, &one);
-        // What it cannot do is not waited for.
-        let _ = self.until_loaded(&one, &plan, wanted, Instant::now() + SEE).await;
-        Ok(())
+        Ok(self.take_in(&one, &plan, wanted).await.is_ok())
     }
 
     /// Has a process that runs load what is new.
@@ -121,20 +126,11 @@ impl<S: Supervisor> Proxy<S> {
         plan: &Plan,
         wanted: &Routes,
     ) -> Result<(), RoutesError> {
-        let began = Instant::now();
-        if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
+        let deadline = Instant::now() + RELOAD;
+        if self.take_in(generation, plan, wanted).await.is_ok() {
             return Ok(());
         }
-        // It hears nothing of a folder that was made anew. One that waits to be started again hears
-        // nothing at all, and what is missing says more than that.
-        let _ = self.supervisor.signal(generation, Signal::Reload).await;
-        if self.until_loaded(generation, plan, wanted, began + LOAD).await.is_ok() {
-            return Ok(());
-        }
-        if self.is_stuck(generation).await {
-            let _ = self.supervisor.restart(generation).await;
-        }
-        let Err(why) = self.until_loaded(generation, plan, wanted, began + RELOAD).await else {
+        let Err(why) = self.until_loaded(generation, plan, wanted, deadline).await else {
             return Ok(());
         };
         if self.is_stuck(generation).await {
@@ -142,6 +138,30 @@ impl<S: Supervisor> Proxy<S> {
             self.supervisor.stop(generation).await?;
         }
         Err(RoutesError::NotLoaded { unit: unit::name(generation), why })
+    }
+
+    /// Waits until a process that runs has what is new; one that answers nobody is replaced.
+    async fn take_in(
+        &mut self,
+        generation: &Generation,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<(), String> {
+        let began = Instant::now();
+        if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
+            return Ok(());
+        }
+        // It hears nothing of a folder that was made anew. One that has not come so far that it answers
+        // would end by what it is told.
+        if self.api.loaded(self.api_of(generation)).await.is_ok() {
+            let _ = self.supervisor.signal(generation, Signal::Reload).await;
+        }
+        let taken = self.until_loaded(generation, plan, wanted, began + LOAD).await;
+        // Without its program it could not be started again.
+        if taken.is_err() && self.program().is_ok() && self.is_stuck(generation).await {
+            let _ = self.supervisor.restart(generation).await;
+        }
+        taken
     }
 
     /// Whether a process is there for nobody. One that only has no time for the agent serves others.

@@ -1,5 +1,6 @@
 //! One that serves falls, or hangs, while the one that should take over from it does not come up.
 
+use fluke_model::directory::Routes;
 use tokio::net::TcpStream;
 
 use super::super::{Generation, RoutesError, Supervisor};
@@ -40,9 +41,9 @@ async fn one_that_falls_while_somebody_has_a_port_of_the_next_one_serves_again()
     assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
     assert_eq!(only_one(&mut stage).await, first, "it may come back");
     stage.proxy.supervisor.starts_them_again().expect("started");
-    until_served(&stage, "b.example.com").await;
-    let found = stage.finds(&routes).await;
-    assert_eq!((found.drift, found.problem), (None, Some(error.to_string())));
+    until_settled(&mut stage, &routes).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()), "with the newest routes");
+    assert_eq!(stage.is_hindered(&routes).await, error.to_string());
 }
 
 #[tokio::test]
@@ -107,12 +108,50 @@ async fn one_that_comes_back_before_the_next_one_takes_over_has_time_for_its_con
     goes_on(&mut session).await;
 }
 
-/// Waits until one that was just started answers requests.
-async fn until_served(stage: &Stage, domain: &str) {
-    let served = async {
-        while !matches!(ask(&client(), stage.at(WEB), domain).await, Ok((200, _))) {
+#[tokio::test]
+async fn one_that_hangs_while_somebody_has_a_port_of_the_next_one_is_replaced() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    stage.proxy.supervisor.freeze_all();
+    let routes = table([("web", http("b.example.com"), &[&web])]);
+    assert_eq!(stage.drift(&routes).await, "Traefik runs with other ports or other settings");
+    stage.error(&routes).await;
+    assert_eq!((only_one(&mut stage).await, stage.proxy.supervisor.started), (first, 2));
+    until_settled(&mut stage, &routes).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+    let why = RoutesError::Taken { port: SECURE, others: true };
+    assert_eq!(stage.is_hindered(&routes).await, why.to_string());
+}
+
+#[tokio::test]
+async fn one_that_hangs_and_could_not_be_started_again_is_left_as_it_is() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    stage.proxy.settings.program = Some("/nonexistent/traefik".into());
+    stage.proxy.supervisor.freeze_all();
+    let error = stage.error(&table([("web", http("b.example.com"), &[&web])])).await;
+    assert!(matches!(error, RoutesError::NoProgram { .. }), "{error}");
+    assert_eq!((only_one(&mut stage).await, stage.proxy.supervisor.started), (first, 1));
+}
+
+#[tokio::test]
+async fn one_that_goes_on_reads_a_folder_that_was_made_anew() {
+    let Some((mut stage, _, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    std::fs::remove_dir_all(stage.path("dynamic")).expect("removed");
+    stage.goes_on_with(&table([("web", http("b.example.com"), &[&web])])).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
+    assert_eq!(stage.proxy.supervisor.started, 1, "without a restart");
+}
+
+/// Waits until one that was just started has what it can take.
+async fn until_settled(stage: &mut Stage, routes: &Routes) {
+    let settled = async {
+        while stage.finds(routes).await.drift.is_some() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, served).await.expect("it serves");
+    tokio::time::timeout(LONG, settled).await.expect("it serves");
 }

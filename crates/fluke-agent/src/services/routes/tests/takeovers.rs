@@ -7,7 +7,6 @@ use tokio::net::TcpStream;
 
 use super::super::{Acme, RoutesError, Settings, Supervisor};
 use super::stage::*;
-use crate::services::section::Found;
 
 /// Certificates come from somebody who is not there.
 fn with_acme(settings: &mut Settings, _: &std::path::Path) {
@@ -114,12 +113,11 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     let drift = stage.drift(&routes).await;
     assert_eq!(drift, "Traefik runs with other ports or other settings");
     let crowd = Crowd::of(2, stage.at(WEB), "a.example.com");
-    let error = stage.error(&routes).await;
-    assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
+    let words = stage.goes_on_with(&routes).await;
+    let why = RoutesError::Taken { port: SECURE, others: true };
+    assert_eq!(words, why.to_string());
     assert_eq!(stage.proxy.supervisor.started, 1);
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
-    let found = stage.finds(&routes).await;
-    assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
     drop(somebody);
     let is_free = async {
         // A process that is being started elsewhere holds it for a moment longer.
@@ -163,12 +161,9 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
         stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
     }
     for domain in ["b.example.com", "c.example.com"] {
-        stage.drift(&with_port(domain)).await;
-        let error = stage.error(&with_port(domain)).await;
-        assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+        let words = stage.goes_on_with(&with_port(domain)).await;
+        assert!(words.contains("does not come up") && words.contains("goes on"), "{words}");
         assert_eq!(stage.get(domain).await, (200, "web".into()));
-        let found = stage.finds(&with_port(domain)).await;
-        assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
     }
     assert_eq!(stage.proxy.supervisor.started, 1, "it is left alone");
     stage.proxy.forgive();
