@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 
 use super::super::{Generation, RoutesError, Supervisor};
 use super::stage::*;
-use super::takeovers::turn_tls_on;
+use super::takeovers::{leaves_alone, turn_tls_on};
 
 /// A proxy without TLS, its only process, and a container.
 async fn serving() -> Option<(Stage, Generation, Container)> {
@@ -65,11 +65,7 @@ async fn one_that_falls_while_the_next_one_is_left_alone_serves_again() {
     let Some((mut stage, first, web)) = serving().await else { return };
     turn_tls_on(&mut stage);
     let routes = table([("web", http("a.example.com"), &[&web])]);
-    let plan = stage.proxy.plan(&routes, &[]).await.expect("it can be told");
-    for _ in 0..10 {
-        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
-        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
-    }
+    leaves_alone(&mut stage, &routes).await;
     falls(&mut stage).await;
     assert_eq!(stage.drift(&routes).await, "Traefik is down");
     let error = stage.error(&routes).await;

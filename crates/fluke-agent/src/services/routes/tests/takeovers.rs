@@ -127,6 +127,22 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
 }
 
 #[tokio::test]
+async fn what_else_is_missing_is_said_while_nobody_can_take_over() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    turn_tls_on(&mut stage);
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    let both = [("web", http("a.example.com"), &[&web][..]), ("zoo", http("a.example.com"), &[])];
+    let words = stage.goes_on_with(&table(both)).await;
+    assert!(words.starts_with("another program of this host has port 18443"), "{words}");
+    assert!(
+        words.ends_with("zoo.main is left out: web.main has the same domain or port"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
 async fn tls_that_nobody_comes_up_with_costs_no_request_of_those_that_were_served_without() {
     let Some(mut stage) = Stage::new() else { return };
     let web = Container::http(LOCAL, "web").await;
@@ -155,11 +171,7 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
     let with_port =
         |domain| table([("web", http(domain), &[&web][..]), ("db", tcp(15432), &[&db])]);
     let next = with_port("b.example.com");
-    let plan = stage.proxy.plan(&next, &[]).await.expect("it can be told");
-    for _ in 0..10 {
-        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
-        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
-    }
+    leaves_alone(&mut stage, &next).await;
     for domain in ["b.example.com", "c.example.com"] {
         let words = stage.goes_on_with(&with_port(domain)).await;
         assert!(words.contains("does not come up") && words.contains("goes on"), "{words}");
@@ -170,6 +182,15 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
     stage.routes(&next).await;
     assert_eq!(greeting(&stage, 15432).await, "db");
     assert!(stage.proxy.setbacks.marks().is_empty(), "nothing is left of it");
+}
+
+/// The process that these routes need did not come up so often that it is not tried again soon.
+pub(super) async fn leaves_alone(stage: &mut Stage, routes: &Routes) {
+    let plan = stage.proxy.plan(routes, &[]).await.expect("it can be told");
+    for _ in 0..10 {
+        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
+        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
+    }
 }
 
 pub(super) fn turn_tls_on(stage: &mut Stage) {
