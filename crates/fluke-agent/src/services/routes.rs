@@ -178,13 +178,15 @@ impl<S: Supervisor> Proxy<S> {
         self.setbacks.forget_all();
     }
 
-    /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
+    /// Returns when Traefik ended, or was started by somebody else, or when somebody may be led where
+    /// nobody is any more. Cancel-safe.
     ///
     /// Also keeps its log within bounds.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
                 () = self.supervisor.changed() => return,
+                () = self.packets.are_due() => return,
                 () = self.log.is_due() => {}
             }
             if let Err(error) = self.bound_log().await {
@@ -323,7 +325,7 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Whoever sends packets is led as routes say now, without a pause too.
     fn lead_packets(&mut self, wanted: &Routes) {
-        if let Err(error) = self.packets.lead(wanted, packets::part_from) {
+        if let Err(error) = self.packets.lead(wanted, Instant::now(), packets::part_from) {
             tracing::warn!(%error, "who sends packets without a pause is led where they were before");
         }
     }
