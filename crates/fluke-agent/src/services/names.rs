@@ -22,7 +22,7 @@ use fluke_model::id::Hash256;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-pub use listener::{Away, Report};
+pub use listener::Report;
 pub use question::{Question, Transport};
 pub use resolvers::PORT;
 pub use zone::{Verdict, answer};
@@ -51,8 +51,8 @@ pub struct Setup {
 pub enum NamesError {
     /// The address cannot be had.
     #[error(
-        "cannot listen for DNS at {address}: {why} ({tries} tries, going on); another DNS server \
-         there, such as aardvark-dns of a network without --disable-dns, must go: see \
+        "cannot listen for DNS at {address}: {why}; it is tried again and again, but another DNS \
+         server there, such as aardvark-dns of a network without --disable-dns, must go: see \
          `ss -lunp sport = :{}`", address.port()
     )]
     NotListening {
@@ -60,8 +60,6 @@ pub enum NamesError {
         address: SocketAddrV4,
         /// In the kernel's words.
         why: String,
-        /// How many times it was tried.
-        tries: u32,
     },
     /// The listener's task does not answer.
     #[error("the DNS listener at {address} does not respond; it is started anew")]
@@ -171,11 +169,8 @@ impl NamesServer {
     }
 
     fn listening(&self, report: &Report) -> Result<SocketAddrV4, NamesError> {
-        report.address.clone().map_err(|Away { why, tries }| NamesError::NotListening {
-            address: self.address(),
-            why,
-            tries,
-        })
+        let address = self.address();
+        report.address.clone().map_err(|why| NamesError::NotListening { address, why })
     }
 
     fn address(&self) -> SocketAddrV4 {

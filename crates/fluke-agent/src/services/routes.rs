@@ -19,6 +19,7 @@ mod ending;
 mod error;
 mod files;
 mod fitting;
+mod lacking;
 mod leaving;
 mod loaded;
 mod log;
@@ -59,7 +60,6 @@ use leaving::Leaving;
 use loaded::Loaded;
 use log::Log;
 use packets::Packets;
-use succession::SEE;
 
 /// It is asked so often whether it has.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -127,13 +127,13 @@ impl<S: Supervisor> Proxy<S> {
         let generation = &plan.fixed.generation;
         self.supervisor.follow(generation);
         if let Some(drift) = of_processes(generation, &running) {
-            let is_served = self.look(&running, &plan, wanted).await.is_none();
-            let is_settled = running.iter().all(|it| it.is_up && is_served);
-            return Ok(match self.hindrance(&plan, &running) {
+            let one = self.look(&running, &plan, wanted).await;
+            let is_settled = running.iter().all(|it| it.is_up && one.is_some());
+            return match self.hindrance(&plan, &running) {
                 // There is nothing to put right before that is over.
-                Some(why) if is_settled => Found { drift: None, problem: Some(why.to_string()) },
-                _ => Found::drift(drift),
-            });
+                Some(why) if is_settled => self.lacks(Some(why), one.as_ref(), &plan, wanted).await,
+                _ => Ok(Found::drift(drift)),
+            };
         }
         if !files::is_written(&self.settings.folder, &plan).map_err(|why| self.not_written(why))? {
             // It must be known where packets are led before they are led elsewhere.
@@ -142,13 +142,15 @@ impl<S: Supervisor> Proxy<S> {
             }
             return Ok(Found::drift("the files of Traefik are not as they should be"));
         }
-        Ok(match self.api.loaded(generation.api(self.settings.api)).await {
-            Err(error) => Found::drift(error),
-            Ok(loaded) => match self.seen(&loaded, &plan, wanted) {
-                Some(difference) => Found::drift(difference),
-                None => Found { drift: None, problem: self.problem(&plan, wanted).await? },
-            },
-        })
+        let differs = match self.api.loaded(self.api_of(generation)).await {
+            Err(error) => Some(error.to_string()),
+            Ok(loaded) => self.seen(&loaded, &plan, wanted),
+        };
+        match differs {
+            Some(difference) => Ok(Found::drift(difference)),
+            // What runs without its program cannot be started again.
+            None => self.lacks(self.program().err(), Some(generation), &plan, wanted).await,
+        }
     }
 
     /// Has Traefik route as `wanted` says, but for what cannot be done, and returns when it does.
@@ -158,16 +160,17 @@ impl<S: Supervisor> Proxy<S> {
         let running = self.running().await?;
         let plan = self.plan(wanted, &running).await?;
         if let Some(why) = self.hindrance(&plan, &running) {
-            self.go_on(&plan, wanted, &running).await?;
-            return Err(why);
+            // All is done that can be, and why there is no more of it is said with every look.
+            let is_served = self.go_on(&plan, wanted).await?;
+            return if is_served { Ok(()) } else { Err(why) };
         }
         let generation = plan.fixed.generation.clone();
         let plan = self.write(plan, self.told_as_well(&generation, &running, true)).await?;
         match running.iter().any(|it| it.generation == generation) {
             true => self.reload(&generation, &plan, wanted).await?,
-            false => self.start(&plan, wanted, &running).await?,
+            false => self.start(&plan, wanted).await?,
         }
-        self.retire(&generation, &running).await
+        self.retire(&generation).await
     }
 
     /// Tries at once what failed before.
@@ -175,13 +178,15 @@ impl<S: Supervisor> Proxy<S> {
         self.setbacks.forget_all();
     }
 
-    /// Returns when Traefik ended, or was started by somebody else. Cancel-safe.
+    /// Returns when Traefik ended, or was started by somebody else, or when somebody may be led where
+    /// nobody is any more. Cancel-safe.
     ///
     /// Also keeps its log within bounds.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
                 () = self.supervisor.changed() => return,
+                () = self.packets.are_due() => return,
                 () = self.log.is_due() => {}
             }
             if let Err(error) = self.bound_log().await {
@@ -194,24 +199,6 @@ impl<S: Supervisor> Proxy<S> {
         let given = self.settings.program.as_deref();
         unit::find(given, std::env::var_os("PATH").as_deref())
             .ok_or_else(|| RoutesError::NoProgram { given: given.map(Into::into) })
-    }
-
-    /// Why the one that should run cannot come up, where it is not up.
-    fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
-        let (generation, others) = (&plan.fixed.generation, is_any_up(running));
-        if is_up(generation, running) {
-            return None;
-        }
-        if let Some(port) = plan.in_the_way {
-            return Some(RoutesError::Taken { port, others });
-        }
-        if let Err(error) = self.program() {
-            return Some(error);
-        }
-        let failed = self.setbacks.marks().get(generation)?;
-        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
-        let (unit, why) = (unit::name(generation), failed.why.clone());
-        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
     }
 
     /// The processes that there are, but for those that were told to end and have time for it.
@@ -321,46 +308,6 @@ impl<S: Supervisor> Proxy<S> {
         }
     }
 
-    /// What cannot be had of all that is in effect otherwise.
-    async fn problem(
-        &mut self,
-        plan: &Plan,
-        wanted: &Routes,
-    ) -> Result<Option<String>, RoutesError> {
-        let awaited = self.certificates_are_had(plan, wanted).await?;
-        let problems: Vec<String> = plan.problems.iter().cloned().chain(awaited).collect();
-        // What runs without its program cannot be started again.
-        let lack = self.program().err().map(|error| error.to_string());
-        Ok(lack.or_else(|| problem(&problems)))
-    }
-
-    /// Sees to it that certificates are asked for until they are there; what is said of those that
-    /// are not.
-    async fn certificates_are_had(
-        &mut self,
-        plan: &Plan,
-        wanted: &Routes,
-    ) -> Result<Option<String>, RoutesError> {
-        let (store, now) = (compile::store(&self.settings.folder), Instant::now());
-        if self.awaited.look(&plan.dynamic, &store, now) {
-            self.ask_again(plan, wanted).await?;
-        }
-        Ok(self.awaited.words(now, SystemTime::now().into()))
-    }
-
-    /// Has Traefik ask for the certificates that it has not got: it does whenever it is told anything
-    /// new.
-    async fn ask_again(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
-        let dynamic = plan.dynamic.clone().stirred();
-        for plan in [Plan { dynamic, ..plan.clone() }, plan.clone()] {
-            let plan = self.write(plan, Vec::new()).await?;
-            // One that does not is looked after with the next check.
-            let soon = Instant::now() + SEE;
-            let _ = self.until_loaded(&plan.fixed.generation, &plan, wanted, soon).await;
-        }
-        Ok(())
-    }
-
     /// Takes note of what is loaded; how it differs from what should be.
     fn seen(&mut self, loaded: &Loaded, plan: &Plan, wanted: &Routes) -> Option<String> {
         let difference = loaded.difference(&plan.dynamic);
@@ -378,19 +325,25 @@ impl<S: Supervisor> Proxy<S> {
 
     /// Whoever sends packets is led as routes say now, without a pause too.
     fn lead_packets(&mut self, wanted: &Routes) {
-        if let Err(error) = self.packets.lead(wanted, packets::part_from) {
+        if let Err(error) = self.packets.lead(wanted, Instant::now(), packets::part_from) {
             tracing::warn!(%error, "who sends packets without a pause is led where they were before");
         }
     }
 
-    /// Takes note of what is in effect while another process runs than should, or none; how that
-    /// differs from what it could have.
-    async fn look(&mut self, running: &[Running], plan: &Plan, wanted: &Routes) -> Option<String> {
+    /// Takes note of what is in effect while another process runs than should, or none; which one it
+    /// is, if it has all that it could have.
+    async fn look(
+        &mut self,
+        running: &[Running],
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Option<Generation> {
         let Some((one, loaded)) = self.serving(&plan.fixed.generation, running).await else {
-            return self.seen(&Loaded::default(), plan, wanted);
+            self.seen(&Loaded::default(), plan, wanted);
+            return None;
         };
         let plan = files::fitting(&self.settings.folder, plan, &one);
-        self.seen(&loaded, &plan, wanted)
+        self.seen(&loaded, &plan, wanted).is_none().then_some(one)
     }
 
     /// The process that serves, the one that should before all others, and what it has loaded. One
@@ -455,12 +408,6 @@ fn of_processes(wanted: &Generation, running: &[Running]) -> Option<String> {
         }
         _ => Some("Traefik is down".to_owned()),
     }
-}
-
-/// What is said of a proxy that leaves something out.
-fn problem(left_out: &[String]) -> Option<String> {
-    let words = || format!("all other routes are in effect, but {}", left_out.join("; "));
-    (!left_out.is_empty()).then(words)
 }
 
 #[cfg(test)]

@@ -35,20 +35,11 @@ const IDLE: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Nobody listens, and it is tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away {
-    /// Why.
-    pub why: String,
-    /// How many times it was tried.
-    pub tries: u32,
-}
-
 /// How the listener is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Where it listens.
-    pub address: Result<SocketAddrV4, Away>,
+    /// Where it listens, or why nobody does. It is tried again.
+    pub address: Result<SocketAddrV4, String>,
     /// What it answers from, if it knows anything.
     pub table: Option<Hash256>,
 }
@@ -117,7 +108,7 @@ impl Listener {
             let opened = open(self.address);
             if let Some(order) = order.take() {
                 let address = opened.as_ref().map(|sockets| sockets.address);
-                self.obey(order, address.map_err(|error| self.away(error)));
+                self.obey(order, address.map_err(io::Error::to_string));
             }
             let error = match opened {
                 Ok(sockets) => match self.serve(sockets).await {
@@ -136,10 +127,6 @@ impl Listener {
         }
     }
 
-    fn away(&self, error: &io::Error) -> Away {
-        Away { why: error.to_string(), tries: self.tries.saturating_add(1) }
-    }
-
     fn wait(&self) -> Duration {
         let doubled = FIRST_WAIT * 2_u32.saturating_pow(self.tries.saturating_sub(1).min(8));
         doubled.min(LONGEST_WAIT)
@@ -151,7 +138,7 @@ impl Listener {
         }
     }
 
-    fn obey(&self, order: Order, address: Result<SocketAddrV4, Away>) {
+    fn obey(&self, order: Order, address: Result<SocketAddrV4, String>) {
         let asker = match order {
             Order::Report(asker) => asker,
             Order::Serve(names, asker) => {

@@ -1,14 +1,22 @@
 //! Those who send packets: Traefik leads each of them to where it led them first, for as long as they
 //! do not pause, whatever became of that container. So they are parted from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use fluke_model::directory::Routes;
+use fluke_model::gather::Gather;
 use fluke_model::service::Traffic;
+use tokio::time::Instant;
 
+use super::succession::SEE;
 use crate::services::mesh::netlink::{Family, Socket, sockets};
+
+/// How long it may take until nobody leads packets as before: a process that leaves hears of new routes
+/// after the one that counts, and each of them leads connections otherwise first.
+const ONCE_MORE: Duration = SEE;
 
 /// Where packets are led.
 #[derive(Debug, Default)]
@@ -17,6 +25,10 @@ pub struct Packets {
     to: Option<BTreeSet<SocketAddrV4>>,
     /// Those that nobody could be parted from yet.
     left: BTreeSet<SocketAddrV4>,
+    /// Those that senders were parted from, and when those are who were led there since.
+    again: BTreeMap<SocketAddrV4, Instant>,
+    /// What of that was told.
+    told: Option<Instant>,
 }
 
 impl Packets {
@@ -31,22 +43,40 @@ impl Packets {
     }
 
     /// They are led as they should be from now on: senders are parted from where they were led before,
-    /// if not now then the next time. That it fails is told once.
+    /// if not now then the next time, and once more after a while. That it fails is told once.
     pub fn lead(
         &mut self,
         wanted: &Routes,
+        now: Instant,
         part_from: impl FnOnce(&BTreeSet<SocketAddrV4>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let now = ends(wanted);
+        let to = ends(wanted);
+        self.again.retain(|end, _| !to.contains(end));
+        let due = self.again.extract_if(.., |_, at| *at <= now).map(|(end, _)| end).gather();
         let before = self.to.take().unwrap_or_default();
-        let gone = &(&before | &self.left) - &now;
-        self.to = Some(now);
-        let parted = if gone.is_empty() { Ok(()) } else { part_from(&gone) };
-        let left = if parted.is_err() { gone } else { BTreeSet::new() };
+        let gone = &(&before | &self.left) - &to;
+        self.to = Some(to);
+        let all = &gone | &due;
+        let parted = if all.is_empty() { Ok(()) } else { part_from(&all) };
+        let left = match parted {
+            Ok(()) => {
+                self.again.extend(gone.into_iter().map(|end| (end, now + ONCE_MORE)));
+                BTreeSet::new()
+            }
+            Err(_) => all,
+        };
         match std::mem::replace(&mut self.left, left).is_empty() {
             true => parted,
             false => Ok(()),
         }
+    }
+
+    /// Returns when senders are to be parted once more; once for each time. Cancel-safe.
+    pub async fn are_due(&mut self) {
+        let next = self.again.values().filter(|at| Some(**at) > self.told).min().copied();
+        let Some(at) = next else { return std::future::pending().await };
+        tokio::time::sleep_until(at).await;
+        self.told = Some(at);
     }
 }
 
@@ -91,23 +121,63 @@ mod tests {
         Routes::from(vec![(key, Route { traffic: Traffic::Udp { external: Some(1) }, upstreams })])
     }
 
-    #[test]
-    fn senders_that_could_not_be_parted_from_a_container_are_the_next_time() {
-        let mut packets = Packets::default();
-        assert!(packets.are_unknown());
-        packets.are_led(&led_to(1));
-        let mut asked = Vec::new();
-        let mut lead = |number, is_possible: bool| {
+    /// What senders are parted from when packets are led to an end at a time, in seconds.
+    #[derive(Default)]
+    struct Night {
+        packets: Packets,
+        start: Option<Instant>,
+        asked: Vec<Vec<SocketAddrV4>>,
+    }
+
+    impl Night {
+        fn lead(&mut self, number: u8, seconds: u64, is_possible: bool) -> io::Result<()> {
+            let start = *self.start.get_or_insert_with(Instant::now);
             let part_from = |gone: &BTreeSet<_>| {
-                asked.push(gone.iter().copied().collect::<Vec<_>>());
+                self.asked.push(gone.iter().copied().collect());
                 if is_possible { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
             };
-            packets.lead(&led_to(number), part_from).is_ok()
-        };
-        assert!(!lead(2, false), "it is told");
-        assert!(lead(2, false), "and once is enough");
-        assert!(lead(3, true));
-        assert!(lead(3, true));
-        assert_eq!(asked, [vec![end(1)], vec![end(1)], vec![end(1), end(2)]], "and no more then");
+            self.packets.lead(&led_to(number), start + Duration::from_secs(seconds), part_from)
+        }
+    }
+
+    #[test]
+    fn senders_that_could_not_be_parted_from_a_container_are_the_next_time() {
+        let mut night = Night::default();
+        assert!(night.packets.are_unknown());
+        night.packets.are_led(&led_to(1));
+        assert!(night.lead(2, 0, false).is_err(), "it is told");
+        assert!(night.lead(2, 0, false).is_ok(), "and once is enough");
+        assert!(night.lead(3, 0, true).is_ok());
+        assert!(night.lead(3, 0, true).is_ok());
+        let asked = [vec![end(1)], vec![end(1)], vec![end(1), end(2)]];
+        assert_eq!(night.asked, asked, "and no more then");
+    }
+
+    #[test]
+    fn senders_that_were_led_to_a_container_that_is_gone_by_who_heard_of_it_later_are_parted_too() {
+        let mut night = Night::default();
+        night.packets.are_led(&led_to(1));
+        for (number, seconds) in [(2, 0), (2, 1), (3, 1), (3, 2), (3, 2), (3, 3), (3, 60)] {
+            assert!(night.lead(number, seconds, true).is_ok());
+        }
+        let asked = [1, 2, 1, 2].map(|number| vec![end(number)]);
+        assert_eq!(night.asked, asked, "once more each, however often others change");
+        // One that is back is nobody to be parted from.
+        assert!(night.lead(4, 60, true).is_ok() && night.lead(3, 61, true).is_ok());
+        assert!(night.lead(3, 63, true).is_ok());
+        assert_eq!(night.asked[4..], [3, 4, 4].map(|number| vec![end(number)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_is_told_once_when_senders_are_to_be_parted_once_more() {
+        let mut packets = Packets::default();
+        packets.are_led(&led_to(1));
+        let start = Instant::now();
+        packets.lead(&led_to(2), start, |_| Ok(())).expect("parted");
+        packets.are_due().await;
+        assert_eq!(start.elapsed(), ONCE_MORE);
+        // Whether or not it could be done.
+        let more = tokio::time::timeout(ONCE_MORE * 10, packets.are_due()).await;
+        more.expect_err("once is enough");
     }
 }

@@ -7,9 +7,9 @@ use fluke_model::directory::Routes;
 use tokio::time::Instant;
 
 use super::api::ApiError;
-use super::compile::{Generation, Plan};
+use super::compile::{Gate, Generation, Plan};
 use super::loaded::Loaded;
-use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_any_up, unit};
+use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_up, unit};
 
 /// How long Traefik may take to start and to load all routes.
 pub const START: Duration = Duration::from_secs(15);
@@ -24,13 +24,42 @@ const RELOAD: Duration = Duration::from_secs(20);
 const LET_IN_BY_ANOTHER: &str = "/proc/sys/net/ipv4/tcp_migrate_req";
 
 impl<S: Supervisor> Proxy<S> {
+    /// Why the one that should run cannot come up, where it is not up.
+    pub(super) fn hindrance(&self, plan: &Plan, running: &[Running]) -> Option<RoutesError> {
+        let generation = &plan.fixed.generation;
+        if is_up(generation, running) {
+            return None;
+        }
+        let others = self.do_any_go_on(plan, running);
+        if let Some(port) = plan.in_the_way {
+            return Some(RoutesError::Taken { port, others });
+        }
+        if let Err(error) = self.program() {
+            return Some(error);
+        }
+        let failed = self.setbacks.marks().get(generation)?;
+        let is_left_alone = others && !self.setbacks.is_due(generation, Instant::now().into_std());
+        let (unit, why) = (unit::name(generation), failed.why.clone());
+        is_left_alone.then_some(RoutesError::NotUp { unit, why, others })
+    }
+
+    fn do_any_go_on(&self, plan: &Plan, running: &[Running]) -> bool {
+        running.iter().any(|one| self.goes_on(plan, one))
+    }
+
+    /// Whether a process serves while the one that should run does not. One that has just fallen does
+    /// as soon as it is started again, unless somebody else has a port of its own by then.
+    fn goes_on(&self, plan: &Plan, one: &Running) -> bool {
+        let is_kept_out = || {
+            let own = files::entry_points(&self.settings.folder, &one.generation);
+            let in_the_way = plan.in_the_way.map(Gate::Tcp);
+            plan.listens.iter().any(|(name, gate)| in_the_way == Some(*gate) && own.contains(name))
+        };
+        one.generation != plan.fixed.generation && (one.is_up || !is_kept_out())
+    }
+
     /// Starts a process; those that run serve until it does.
-    pub(super) async fn start(
-        &mut self,
-        plan: &Plan,
-        wanted: &Routes,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
+    pub(super) async fn start(&mut self, plan: &Plan, wanted: &Routes) -> Result<(), RoutesError> {
         let unit = Unit {
             generation: plan.fixed.generation.clone(),
             program: self.program()?,
@@ -51,35 +80,43 @@ impl<S: Supervisor> Proxy<S> {
         };
         self.setbacks.retain(|it| *it == unit.generation);
         self.setbacks.gave_up(unit.generation.clone(), why.clone(), Instant::now().into_std());
-        let others = is_any_up(running);
+        // One that was down when this began may have been started again.
+        let running = self.running().await?;
+        let others = self.do_any_go_on(plan, &running);
         // It would be tried again and again otherwise, without a pause. One that is slow serves.
         if others || self.is_stuck(&unit.generation).await {
             self.supervisor.stop(&unit.generation).await?;
-            self.go_on(plan, wanted, running).await?;
+            self.go_on(plan, wanted).await?;
         }
         Err(RoutesError::NotUp { unit: unit.name(), why, others })
     }
 
-    /// Nobody takes over: who is up goes on, with the newest routes, and nobody else is to come up.
+    /// Nobody takes over: who is there goes on, with the newest routes, and nobody else is to come up.
+    /// Whether somebody has all of them that it can take.
     pub(super) async fn go_on(
         &mut self,
         plan: &Plan,
         wanted: &Routes,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
-        for one in running.iter().filter(|it| !it.is_up) {
+    ) -> Result<bool, RoutesError> {
+        let running = self.running().await?.into_iter();
+        let (mut running, lost): (Vec<_>, Vec<_>) =
+            running.partition(|it| it.is_up || self.goes_on(plan, it));
+        for one in lost {
             self.supervisor.stop(&one.generation).await?;
         }
-        let told = self.told_as_well(&plan.fixed.generation, running, false);
+        let current = &plan.fixed.generation;
+        // It may take a moment to end.
+        running.retain(|it| it.generation != *current);
+        let told = self.told_as_well(current, &running, false);
         self.write(plan.clone(), told).await?;
-        let Some((one, _)) = self.serving(&plan.fixed.generation, running).await else {
+        let answering = self.serving(current, &running).await.map(|(one, _)| one);
+        let hanging = running.iter().find(|it| it.is_up).map(|it| it.generation.clone());
+        let Some(one) = answering.or(hanging) else {
             self.seen(&Loaded::default(), plan, wanted);
-            return Ok(());
+            return Ok(false);
         };
         let plan = files::fitting(&self.settings.folder, plan, &one);
-        // What it cannot do is not waited for.
-        let _ = self.until_loaded(&one, &plan, wanted, Instant::now() + SEE).await;
-        Ok(())
+        Ok(self.take_in(&one, &plan, wanted).await.is_ok())
     }
 
     /// Has a process that runs load what is new.
@@ -89,20 +126,11 @@ impl<S: Supervisor> Proxy<S> {
         plan: &Plan,
         wanted: &Routes,
     ) -> Result<(), RoutesError> {
-        let began = Instant::now();
-        if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
+        let deadline = Instant::now() + RELOAD;
+        if self.take_in(generation, plan, wanted).await.is_ok() {
             return Ok(());
         }
-        // It hears nothing of a folder that was made anew. One that waits to be started again hears
-        // nothing at all, and what is missing says more than that.
-        let _ = self.supervisor.signal(generation, Signal::Reload).await;
-        if self.until_loaded(generation, plan, wanted, began + LOAD).await.is_ok() {
-            return Ok(());
-        }
-        if self.is_stuck(generation).await {
-            let _ = self.supervisor.restart(generation).await;
-        }
-        let Err(why) = self.until_loaded(generation, plan, wanted, began + RELOAD).await else {
+        let Err(why) = self.until_loaded(generation, plan, wanted, deadline).await else {
             return Ok(());
         };
         if self.is_stuck(generation).await {
@@ -110,6 +138,30 @@ impl<S: Supervisor> Proxy<S> {
             self.supervisor.stop(generation).await?;
         }
         Err(RoutesError::NotLoaded { unit: unit::name(generation), why })
+    }
+
+    /// Waits until a process that runs has what is new; one that answers nobody is replaced.
+    async fn take_in(
+        &mut self,
+        generation: &Generation,
+        plan: &Plan,
+        wanted: &Routes,
+    ) -> Result<(), String> {
+        let began = Instant::now();
+        if self.until_loaded(generation, plan, wanted, began + SEE).await.is_ok() {
+            return Ok(());
+        }
+        // It hears nothing of a folder that was made anew. One that has not come so far that it answers
+        // would end by what it is told.
+        if self.api.loaded(self.api_of(generation)).await.is_ok() {
+            let _ = self.supervisor.signal(generation, Signal::Reload).await;
+        }
+        let taken = self.until_loaded(generation, plan, wanted, began + LOAD).await;
+        // Without its program it could not be started again.
+        if taken.is_err() && self.program().is_ok() && self.is_stuck(generation).await {
+            let _ = self.supervisor.restart(generation).await;
+        }
+        taken
     }
 
     /// Whether a process is there for nobody. One that only has no time for the agent serves others.
@@ -125,11 +177,9 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     /// Has the processes that came before end; at once, if they had their time.
-    pub(super) async fn retire(
-        &mut self,
-        current: &Generation,
-        running: &[Running],
-    ) -> Result<(), RoutesError> {
+    pub(super) async fn retire(&mut self, current: &Generation) -> Result<(), RoutesError> {
+        // One that was down when this began may have been started again, and serve somebody.
+        let running = self.running().await?;
         for Running { generation, is_up } in running.iter().filter(|it| it.generation != *current) {
             if *is_up && !self.leaving.has(generation) {
                 let process = self.supervisor.process(generation).await?;

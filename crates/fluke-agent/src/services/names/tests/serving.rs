@@ -155,10 +155,11 @@ async fn an_address_that_is_taken_is_reported_and_had_once_it_is_free() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut server = NamesServer::start(setup(&dir, port));
     let table = names(&[("web", 1)]);
-    let outcome = server.apply(&table).await;
-    let Err(NamesError::NotListening { why, .. }) = outcome else { panic!("{outcome:?}") };
+    let first = server.apply(&table).await.expect_err("it does not listen");
+    let NamesError::NotListening { why, .. } = &first else { panic!("{first:?}") };
     assert!(why.contains("in use"), "{why}");
-    assert!(server.check(&table).await.is_err(), "what nobody hears is not served");
+    let again = server.check(&table).await.expect_err("what nobody hears is not served");
+    assert_eq!(again.to_string(), first.to_string(), "it is no news");
     drop(taken);
     let listens = async {
         while server.serving().await.is_err() {

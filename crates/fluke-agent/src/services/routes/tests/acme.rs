@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::super::Acme;
 use super::stage::*;
+use super::takeovers::leaves_alone;
 use super::tls::{connect, trusting};
 use crate::services::section::Found;
 
@@ -132,13 +133,37 @@ async fn a_certificate_that_was_refused_is_asked_for_again_and_missed_until_then
     assert!(words.contains(DOMAIN), "{words}");
     pebble.leads_here.store(true, Ordering::Relaxed);
     let plan = stage.proxy.plan(&routes, &[]).await.expect("known");
-    stage.proxy.ask_again(&plan, &routes).await.expect("it can be told");
+    let one = plan.fixed.generation.clone();
+    stage.proxy.ask_again(&one, &plan, &routes).await.expect("it can be told");
     until_served(&stage, &root).await;
     assert_eq!(stage.finds(&routes).await, Found::default(), "nothing differs from before");
     assert_eq!(stage.proxy.awaited.words(later, today), None);
     let in_years = fluke_model::time::Timestamp(10_000_000_000_000);
     let words = stage.proxy.awaited.words(later, in_years).unwrap_or_default();
     assert!(words.starts_with(&format!("nobody renewed the certificate for {DOMAIN}")), "{words}");
+}
+
+#[tokio::test]
+async fn a_certificate_is_asked_for_again_by_the_one_that_goes_on() {
+    let Some((mut stage, pebble, root)) = asking().await else { return };
+    pebble.leads_here.store(false, Ordering::Relaxed);
+    let (web, db) = (Container::http(LOCAL, "web").await, Container::tcp(LOCAL, "db").await);
+    let web = ("web", http(DOMAIN), &[&web][..]);
+    let before = table([web.clone()]);
+    stage.routes(&before).await;
+    until("it is refused", || said(&stage, "proxy.out").contains("Unable to obtain ACME")).await;
+    let first = stage.proxy.plan(&before, &[]).await.expect("known").fixed.generation;
+    let routes = table([web, ("db", tcp(15432), &[&db])]);
+    leaves_alone(&mut stage, &routes).await;
+    stage.goes_on_with(&routes).await;
+    pebble.leads_here.store(true, Ordering::Relaxed);
+    let plan = stage.proxy.plan(&routes, &[]).await.expect("known");
+    stage.proxy.ask_again(&first, &plan, &routes).await.expect("it can be told");
+    until_served(&stage, &root).await;
+    stage.is_hindered(&routes).await;
+    let later = tokio::time::Instant::now() + LONG * 2;
+    let today = std::time::SystemTime::now().into();
+    assert_eq!(stage.proxy.awaited.words(later, today), None, "it is seen that it is there");
 }
 
 async fn pebble(program: &std::path::Path, stage: &Stage) -> Pebble {

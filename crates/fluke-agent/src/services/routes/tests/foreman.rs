@@ -19,6 +19,8 @@ pub(super) struct Foreman {
     pub(super) started: usize,
     /// Whether those that died count as about to be started again.
     pub(super) is_to_start_them_again: bool,
+    /// Whether they are, as soon as another one is started.
+    pub(super) is_to_start_them_beside: bool,
     /// Whether those that are started from now on do nothing.
     pub(super) are_to_hang: bool,
 }
@@ -44,6 +46,15 @@ impl Foreman {
             Some(process) => kill(Pid::from_raw(process as i32), signal).map_err(failed),
             None => Err(failed("it does not run")),
         }
+    }
+
+    /// Starts those again that died.
+    pub(super) fn starts_them_again(&mut self) -> Result<(), SupervisorError> {
+        let dead = self.children.values_mut().filter_map(|(unit, child)| {
+            (!matches!(child.try_wait(), Ok(None))).then(|| unit.clone())
+        });
+        let dead: Vec<Unit> = dead.collect();
+        dead.iter().try_for_each(|unit| self.spawn(unit))
     }
 
     /// As an accident would.
@@ -85,6 +96,9 @@ impl Supervisor for Foreman {
     }
 
     async fn start(&mut self, unit: &Unit) -> Result<(), SupervisorError> {
+        if self.is_to_start_them_beside {
+            self.starts_them_again()?;
+        }
         self.spawn(unit)
     }
 

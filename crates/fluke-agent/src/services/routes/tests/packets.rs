@@ -164,6 +164,11 @@ async fn somebody_who_sends_without_a_pause_is_led_anew_when_their_container_goe
     stage.routes(&game(&new)).await;
     player.is_led_to("new").await;
     assert_eq!(nobody_else.answer().await.as_deref(), Some("it"), "nobody else notices");
+    // Who was led there by a process that heard of it later is parted by another look.
+    let due = tokio::time::timeout(LONG, stage.proxy.changed());
+    due.await.expect("nobody has to say so");
+    stage.finds(&game(&new)).await;
+    player.is_led_to("new").await;
     // Also by an agent that was not there when they came.
     stage.has_another_agent();
     stage.drift(&game(&newest)).await;

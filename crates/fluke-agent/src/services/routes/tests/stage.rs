@@ -100,6 +100,20 @@ impl Stage {
         self.finds(routes).await.drift.expect("something differs")
     }
 
+    /// Has what serves take all that it can; what is said of the rest.
+    pub(super) async fn goes_on_with(&mut self, routes: &Routes) -> String {
+        self.drift(routes).await;
+        self.proxy.apply(routes).await.expect("it has all that it can take");
+        self.is_hindered(routes).await
+    }
+
+    /// What somebody has to do something about; nothing else is to be done.
+    pub(super) async fn is_hindered(&mut self, routes: &Routes) -> String {
+        let found = self.finds(routes).await;
+        assert_eq!(found.drift, None);
+        found.problem.expect("something is missing")
+    }
+
     pub(super) async fn error(&mut self, routes: &Routes) -> RoutesError {
         self.proxy.apply(routes).await.expect_err("it cannot be done")
     }

@@ -7,7 +7,6 @@ use tokio::net::TcpStream;
 
 use super::super::{Acme, RoutesError, Settings, Supervisor};
 use super::stage::*;
-use crate::services::section::Found;
 
 /// Certificates come from somebody who is not there.
 fn with_acme(settings: &mut Settings, _: &std::path::Path) {
@@ -114,18 +113,33 @@ async fn a_port_for_tls_that_is_somebody_elses_keeps_the_one_that_serves_up_to_d
     let drift = stage.drift(&routes).await;
     assert_eq!(drift, "Traefik runs with other ports or other settings");
     let crowd = Crowd::of(2, stage.at(WEB), "a.example.com");
-    let error = stage.error(&routes).await;
-    assert!(matches!(error, RoutesError::Taken { port: SECURE, others: true }), "{error}");
+    let words = stage.goes_on_with(&routes).await;
+    let why = RoutesError::Taken { port: SECURE, others: true };
+    assert_eq!(words, why.to_string());
     assert_eq!(stage.proxy.supervisor.started, 1);
     goes_on_but_for_the_port(&mut stage, &routes, crowd).await;
-    let found = stage.finds(&routes).await;
-    assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
     drop(somebody);
     let is_free = async {
         // A process that is being started elsewhere holds it for a moment longer.
         while stage.finds(&routes).await.drift.is_none() {}
     };
     tokio::time::timeout(LONG, is_free).await.expect("it is seen");
+}
+
+#[tokio::test]
+async fn what_else_is_missing_is_said_while_nobody_can_take_over() {
+    let Some(mut stage) = Stage::new() else { return };
+    let web = Container::http(LOCAL, "web").await;
+    stage.routes(&table([("web", http("a.example.com"), &[&web])])).await;
+    turn_tls_on(&mut stage);
+    let _somebody = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+    let both = [("web", http("a.example.com"), &[&web][..]), ("zoo", http("a.example.com"), &[])];
+    let words = stage.goes_on_with(&table(both)).await;
+    assert!(words.starts_with("another program of this host has port 18443"), "{words}");
+    assert!(
+        words.ends_with("zoo.main is left out: web.main has the same domain or port"),
+        "{words}"
+    );
 }
 
 #[tokio::test]
@@ -157,18 +171,11 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
     let with_port =
         |domain| table([("web", http(domain), &[&web][..]), ("db", tcp(15432), &[&db])]);
     let next = with_port("b.example.com");
-    let plan = stage.proxy.plan(&next, &[]).await.expect("it can be told");
-    for _ in 0..10 {
-        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
-        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
-    }
+    leaves_alone(&mut stage, &next).await;
     for domain in ["b.example.com", "c.example.com"] {
-        stage.drift(&with_port(domain)).await;
-        let error = stage.error(&with_port(domain)).await;
-        assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+        let words = stage.goes_on_with(&with_port(domain)).await;
+        assert!(words.contains("does not come up") && words.contains("goes on"), "{words}");
         assert_eq!(stage.get(domain).await, (200, "web".into()));
-        let found = stage.finds(&with_port(domain)).await;
-        assert_eq!(found, Found { drift: None, problem: Some(error.to_string()) });
     }
     assert_eq!(stage.proxy.supervisor.started, 1, "it is left alone");
     stage.proxy.forgive();
@@ -177,7 +184,16 @@ async fn one_that_failed_often_keeps_no_news_from_the_one_that_serves_until_some
     assert!(stage.proxy.setbacks.marks().is_empty(), "nothing is left of it");
 }
 
-fn turn_tls_on(stage: &mut Stage) {
+/// The process that these routes need did not come up so often that it is not tried again soon.
+pub(super) async fn leaves_alone(stage: &mut Stage, routes: &Routes) {
+    let plan = stage.proxy.plan(routes, &[]).await.expect("it can be told");
+    for _ in 0..10 {
+        let (generation, why) = (plan.fixed.generation.clone(), "so".to_owned());
+        stage.proxy.setbacks.gave_up(generation, why, std::time::Instant::now());
+    }
+}
+
+pub(super) fn turn_tls_on(stage: &mut Stage) {
     let folder = stage.folder.path().to_owned();
     with_acme(&mut stage.proxy.settings, &folder);
 }
