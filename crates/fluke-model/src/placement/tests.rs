@@ -269,6 +269,11 @@ prop_compose! {
     }
 }
 
+/// As they are to a service that asks for none.
+fn without_volumes(candidates: Vec<Candidate>) -> Vec<Candidate> {
+    candidates.into_iter().map(|it| Candidate { volumes: BTreeMap::new(), ..it }).collect()
+}
+
 proptest! {
     #[test]
     fn whoever_is_asked_in_whatever_order_decides_the_same(
@@ -281,6 +286,7 @@ proptest! {
 
     #[test]
     fn what_was_placed_stays_placed(candidates in fleet(), replicas in 0u32..12, stateful: bool) {
+        let candidates = if stateful { candidates } else { without_volumes(candidates) };
         let placement = placed(replicas, stateful, &candidates);
         let settled = settled(&candidates, &placement);
         prop_assert_eq!(&placed(replicas, stateful, &settled), &placement);
@@ -301,8 +307,7 @@ proptest! {
     fn a_stateless_service_is_spread_evenly_over_those_that_are_here(
         candidates in fleet(), replicas in 0u32..12,
     ) {
-        let stateless = |it: Candidate| Candidate { volumes: BTreeMap::new(), ..it };
-        let candidates: Vec<Candidate> = candidates.into_iter().map(stateless).collect();
+        let candidates = without_volumes(candidates);
         let placement = placed(replicas, false, &candidates);
         let loads = loads(&placement);
         let here = candidates.iter().filter(|it| it.matches && it.away.is_none());
@@ -331,11 +336,7 @@ proptest! {
     fn when_a_host_comes_it_takes_its_share_and_nothing_moves_between_others(
         candidates in fleet(), replicas in 0u32..12, stateful: bool,
     ) {
-        let kept = |it: Candidate| match stateful {
-            true => it,
-            false => Candidate { volumes: BTreeMap::new(), ..it },
-        };
-        let candidates: Vec<Candidate> = candidates.into_iter().map(kept).collect();
+        let candidates = if stateful { candidates } else { without_volumes(candidates) };
         let before = placed(replicas, stateful, &candidates);
         let mut hosts = settled(&candidates, &before);
         let here_before = hosts.iter().filter(|it| it.matches && it.away.is_none());
