@@ -51,7 +51,9 @@ pub struct Plan {
     pub fixed: Fixed,
     /// The ports that it listens on, by the names of its entry points.
     pub listens: BTreeMap<String, Gate>,
-    /// A port for requests that somebody else has: there can be no process before it is free.
+    /// The names of those whose ports somebody else has.
+    pub taken: BTreeSet<String>,
+    /// A port for requests among these: there can be no process before it is free.
     pub in_the_way: Option<u16>,
     /// Its routes: read whenever they change.
     pub dynamic: Dynamic,
@@ -167,7 +169,12 @@ pub fn compile(
     let mut doors = doors(settings);
     let beside = compiler.gates.iter().map(|gate| (gate.name(), *gate));
     let for_requests = doors.clone().map(|(name, port)| (name.to_owned(), Gate::Tcp(port)));
+    let name_of = |gate: &Gate| {
+        let mut names = for_requests.clone();
+        names.find(|(_, it)| it == gate).map_or_else(|| gate.name(), |(name, _)| name)
+    };
     Plan {
+        taken: taken.iter().map(name_of).gather(),
         fixed: fixed(settings, &compiler.gates),
         listens: beside.chain(for_requests).gather(),
         in_the_way: doors.find_map(|(_, port)| taken.contains(&Gate::Tcp(port)).then_some(port)),

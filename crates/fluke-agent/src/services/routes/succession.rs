@@ -7,7 +7,7 @@ use fluke_model::directory::Routes;
 use tokio::time::Instant;
 
 use super::api::ApiError;
-use super::compile::{Gate, Generation, Plan};
+use super::compile::{Generation, Plan};
 use super::loaded::Loaded;
 use super::{Proxy, RoutesError, Running, Signal, Supervisor, Unit, files, is_up, unit};
 
@@ -51,9 +51,7 @@ impl<S: Supervisor> Proxy<S> {
     /// as soon as it is started again, unless somebody else has a port of its own by then.
     fn goes_on(&self, plan: &Plan, one: &Running) -> bool {
         let is_kept_out = || {
-            let own = files::entry_points(&self.settings.folder, &one.generation);
-            let in_the_way = plan.in_the_way.map(Gate::Tcp);
-            plan.listens.iter().any(|(name, gate)| in_the_way == Some(*gate) && own.contains(name))
+            !plan.taken.is_disjoint(&files::entry_points(&self.settings.folder, &one.generation))
         };
         one.generation != plan.fixed.generation && (one.is_up || !is_kept_out())
     }

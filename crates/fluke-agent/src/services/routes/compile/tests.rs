@@ -219,15 +219,15 @@ fn there_can_be_no_process_where_somebody_else_has_a_port_for_requests() {
     let listens = |settings| compiled(settings, &[]).listens;
     assert_eq!(listens(&plain), [("web".to_owned(), Gate::Tcp(80))].into());
     assert_eq!(listens(&secure).get("websecure"), Some(&Gate::Tcp(443)));
-    let in_the_way = |settings, taken: &[Gate]| compiled(settings, taken).in_the_way;
     let table = [
-        (&plain, Gate::Tcp(80), Some(80)),
-        (&plain, Gate::Tcp(443), None),
-        (&plain, Gate::Udp(80), None),
-        (&secure, Gate::Tcp(443), Some(443)),
+        (&plain, Gate::Tcp(80), Some(80), "web"),
+        (&plain, Gate::Tcp(443), None, "tcp-443"),
+        (&plain, Gate::Udp(80), None, "udp-80"),
+        (&secure, Gate::Tcp(443), Some(443), "websecure"),
     ];
-    for (settings, taken, wanted) in table {
-        assert_eq!(in_the_way(settings, &[taken]), wanted, "{taken:?}");
+    for (settings, taken, in_the_way, name) in table {
+        let plan = compiled(settings, &[taken]);
+        assert_eq!((plan.in_the_way, plan.taken), (in_the_way, [name.to_owned()].into()));
     }
 }
 

@@ -48,16 +48,20 @@ async fn one_that_falls_while_somebody_has_a_port_of_the_next_one_serves_again()
 
 #[tokio::test]
 async fn one_that_falls_and_cannot_come_back_is_not_started_again_and_again() {
-    let Some((mut stage, first, web)) = serving().await else { return };
-    turn_tls_on(&mut stage);
-    falls(&mut stage).await;
-    let _somebody = tokio::net::TcpListener::bind(stage.at(WEB)).await.expect("free");
-    let routes = table([("web", http("a.example.com"), &[&web])]);
-    stage.drift(&routes).await;
-    let error = stage.error(&routes).await;
-    assert!(matches!(error, RoutesError::Taken { port: WEB, others: false }), "{error}");
-    let running = stage.proxy.supervisor.running().await.expect("known");
-    assert!(running.iter().all(|it| it.generation != first), "{running:?}");
+    for port in [WEB, 15432] {
+        let Some(mut stage) = Stage::new() else { return };
+        let db = Container::tcp(LOCAL, "db").await;
+        let routes = table([("db", tcp(15432), &[&db])]);
+        stage.routes(&routes).await;
+        turn_tls_on(&mut stage);
+        falls(&mut stage).await;
+        let _next = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
+        let _own = tokio::net::TcpListener::bind(stage.at(port)).await.expect("free");
+        stage.drift(&routes).await;
+        let error = stage.error(&routes).await;
+        assert!(matches!(error, RoutesError::Taken { others: false, .. }), "{error}");
+        assert_eq!(stage.proxy.supervisor.running().await.expect("known"), [], "{port}");
+    }
 }
 
 #[tokio::test]
