@@ -3,6 +3,7 @@
 mod asking;
 mod images;
 mod keeping;
+mod limits;
 mod network;
 mod refusing;
 mod replacing;

@@ -23,6 +23,7 @@ use tempfile::TempDir;
 use crate::executor::Allow;
 use crate::host::environment::Environment;
 use crate::services::addresses::own_choice;
+use crate::services::bridge;
 use crate::services::ceiling::Ceiling;
 use crate::services::fixture::{self, HOST};
 use crate::services::kept::Folder;
@@ -364,6 +365,13 @@ impl Stage {
         let address = address.to_string();
         let ping = Command::new("busybox").args(["ping", "-c1", "-W1", &address]).output();
         ping.expect("busybox runs").status.success()
+    }
+
+    /// Where the only container is attached to the bridge.
+    pub fn port_of_bridge(&self) -> String {
+        let (sys, proc) = ("/mnt/sys".into(), "/proc".into());
+        let ports = bridge::Interfaces { sys, proc }.ports();
+        ports.into_iter().next().expect("it is attached")
     }
 
     /// The network interfaces that there are.

@@ -26,6 +26,32 @@ fn podman_that_is_away_is_a_problem_and_no_crash() {
     });
 }
 
+/// Neither Podman nor the kernel says anything to the lane: only who looks finds it.
+#[test]
+fn what_nobody_tells_of_is_found_and_put_right_all_the_same() {
+    tell(async |stage| {
+        let web = stage.wants([service("web", spec(RUNS))])[0];
+        let address = stage.until_serves(web).await.address.expect("it has one");
+        stage.until(|stage| stage.endings("container.web").len() == 1).await;
+        ip(&format!("link set {} nomaster", stage.port_of_bridge()));
+        assert!(!stage.answers_ping(address), "nothing leads to it any more");
+        let is_told = |report: &DeploymentReport| match &report.verdict {
+            Verdict::Drifted(drift) => drift.reason.contains("it is cut off from its network"),
+            _ => false,
+        };
+        stage.until_report(web, is_told).await;
+        stage.until_all_is(async |stage| stage.answers_ping(address)).await;
+    });
+}
+
+#[tokio::test]
+async fn where_nobody_says_anything_the_lane_looks_all_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    lane.looked = Instant::now().checked_sub(SAFETY);
+    assert_eq!(lane.wait().await, Wake::Safety);
+}
+
 #[tokio::test]
 async fn news_of_a_fleet_that_changes_all_the_time_wait_for_what_is_due_here() {
     let dir = tempfile::tempdir().expect("a directory");
