@@ -15,6 +15,7 @@ mod hearing;
 mod images;
 mod jobs;
 mod keeping;
+mod leftovers;
 mod lives;
 mod look;
 mod memory;
@@ -47,7 +48,7 @@ use super::ceiling::Ceiling;
 use super::fetched::Fetched;
 use super::inbox::{Inbox, Tables};
 use super::kept::Folder;
-use super::plan::{Ending, Plan};
+use super::plan::{Ending, Origin, Plan};
 use super::podman::Podman;
 use super::sections::{Account, Sections};
 use super::setback::Setbacks;
@@ -147,6 +148,8 @@ pub struct Lane {
     arrival: Option<Arrival>,
     /// Containers that had not ended when somebody last looked.
     up: BTreeSet<String>,
+    /// Containers that Podman was told to start, and when.
+    started: BTreeMap<String, (Origin, Instant)>,
     /// Containers that were told to end because they are not well.
     told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
@@ -236,6 +239,7 @@ impl Lane {
             sighting: Sighting::default(),
             arrival: None,
             up: BTreeSet::new(),
+            started: BTreeMap::new(),
             told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),

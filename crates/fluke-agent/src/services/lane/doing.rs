@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use fluke_model::directory::Subnet;
-use fluke_model::id::{ServiceName, StepAddress};
+use fluke_model::id::StepAddress;
 use fluke_model::message::Subject;
 use fluke_model::service::Replica;
 use nix::sys::resource::{Resource, getrlimit};
@@ -161,17 +161,6 @@ fn limits() -> Vec<Limit> {
 
 /// What a change is about, for the record.
 pub fn subject(change: &Change) -> Option<Subject> {
-    let of = |service: Option<&ServiceName>, replica: Option<Replica>, container: &str| {
-        let part = match service {
-            Some(service) => replica.unwrap_or(Replica::Own).part(service),
-            // Nobody knows whose it is.
-            None => {
-                let short: String = container.chars().take(12).collect();
-                StepAddress::new("container", &short).ok()?
-            }
-        };
-        Some(Subject::Service { service: service.cloned(), part })
-    };
     match change {
         Change::MakeNetwork { .. } => {
             let part = StepAddress::new("network", bridge::NETWORK).ok()?;
@@ -179,13 +168,26 @@ pub fn subject(change: &Change) -> Option<Subject> {
         }
         Change::Remove { container, origin, .. }
         | Change::Stop { container, origin, .. }
-        | Change::Start { container, origin, .. } => {
-            of(origin.service.as_ref(), origin.replica, container)
-        }
+        | Change::Start { container, origin, .. } => part(origin, container),
         Change::Deploy { deployment, .. } => {
-            of(Some(&deployment.service), Some(deployment.replica), "")
+            let service = Some(deployment.service.clone());
+            let part = deployment.replica.part(&deployment.service);
+            Some(Subject::Service { service, part })
         }
     }
+}
+
+/// What is said of a container, by whose it is.
+pub fn part(origin: &Origin, container: &str) -> Option<Subject> {
+    let part = match &origin.service {
+        Some(service) => origin.replica.unwrap_or(Replica::Own).part(service),
+        // Nobody knows whose it is.
+        None => {
+            let short: String = container.chars().take(12).collect();
+            StepAddress::new("container", &short).ok()?
+        }
+    };
+    Some(Subject::Service { service: origin.service.clone(), part })
 }
 
 /// Why a change is made, for people.

@@ -56,6 +56,9 @@ impl Lane {
             let seen = self.look(&desired, &account).await;
             self.renew(&mut account, &mut session);
             self.keep_own().await;
+            if let Ok(seen) = &seen {
+                self.end_leftovers(seen, &account).await;
+            }
             self.verify(made.take(), seen.as_ref()).await;
             self.tell_of_stops().await;
             let plan = match seen {
@@ -305,7 +308,10 @@ impl Lane {
         let work = async move { doing::change(podman, &known, &wanted, room).await };
         let done = self.meanwhile(begun, work).await;
         match done {
-            Ok(container) => Some(Made { change, container, began, account }),
+            Ok(container) => {
+                self.remember(&change, container.as_deref());
+                Some(Made { change, container, began, account })
+            }
             Err(error) => {
                 self.learn_from(&error, &change);
                 self.failed(&change, &error, began, &account).await;

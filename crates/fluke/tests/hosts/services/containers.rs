@@ -1,5 +1,7 @@
 //! A host runs the containers that Git says, and touches no others.
 
+use fluke_model::event::{Event, EventKind};
+
 use super::support::{
     address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
     started,
@@ -46,6 +48,53 @@ fn a_container_that_was_killed_stopped_or_removed_is_back() {
         assert_eq!(now != old, is_new, "{how}");
         assert_eq!(address(&host, &now), before, "{how}: it is where it was");
     }
+}
+
+/// Removes a container, and starts it in the moment in which it has ended, while the agent is held.
+/// Prints who still runs of it once it is gone.
+const REMOVES_AND_STARTS: &str = r#"
+    at=http://podman/v4.0.0/libpod/containers/$id
+    ask() { curl --silent --unix-socket /run/podman/podman.sock "$@"; }
+    systemctl kill --signal=STOP --kill-whom=main fluke-agent
+    podman rm --force --time 1 $id >/dev/null 2>&1 &
+    for try in $(seq 500); do
+        case $(ask $at/json | grep --only-matching '"Status":"[a-z]*"' | head -1) in
+            *exited* | *stopped*) ask --request POST $at/start >/dev/null; break ;;
+            "") break ;;
+        esac
+    done
+    wait
+    podman container exists $id || grep --files-with-matches "/libpod-$id" /proc/[0-9]*/cgroup
+    systemctl kill --signal=CONT --kill-whom=main fluke-agent
+"#;
+
+#[test]
+fn what_goes_on_of_a_container_that_was_removed_as_it_was_started_is_ended() {
+    let Some(bed) = bed() else { return };
+    let (host, first) = host_with_web(&bed);
+    let at = format!("http://{}:3000", address(&host, &first));
+    // Podman leaves something every third time or so.
+    for _ in 0..40 {
+        let it = runs_one(&bed, &host, "web");
+        let id = host.run(&format!("podman inspect --format '{{{{.Id}}}}' {it}"));
+        let left = host.try_run(&format!("id={id}; {REMOVES_AND_STARTS}")).stdout;
+        bed.until(
+            "another one runs",
+            |_| matches!(running(&host, "web").as_slice(), [now] if *now != it),
+        );
+        let runs = host.is(&format!("grep --quiet '/libpod-{id}' /proc/[0-9]*/cgroup"));
+        assert!(!runs, "it went before another one took its place");
+        if !left.is_empty() {
+            let told = bed.events_of("app-1", EventKind::ApplyStarted);
+            let why = "goes on without Podman's knowledge";
+            let is_told = |it: &Event| it.output.as_ref().is_some_and(|it| it.contains(why));
+            assert!(told.iter().any(is_told), "{}", bed.account());
+            bed.until("the new one answers", |_| answer(&host, &at) == "1");
+            bed.settles();
+            return;
+        }
+    }
+    panic!("Podman never left anything");
 }
 
 #[test]
