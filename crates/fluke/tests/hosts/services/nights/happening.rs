@@ -118,7 +118,7 @@ impl Kind {
     /// and writes down that somebody else did: the kernel lets go of a lock with its holder, however
     /// that ends, and nobody learns before it that it has ended.
     pub fn program(self) -> String {
-        let locks = "exec 9>>/data/lock; flock -n 9 || echo twice >>/data/twice; ";
+        let locks = "exec 9>>/data/lock; flock -n 9 || echo $HOSTNAME >>/data/twice; ";
         let (locks, ends) = match self {
             _ if !self.has_volume() => ("", "exit 0"),
             Self::Db => (locks, "sleep 1; exit 0"),
@@ -159,11 +159,15 @@ pub enum Happening {
     PowerCut,
 }
 
-/// What somebody may do to a container; its id follows. Not to start one: where that made room for its
-/// successor, two run with one volume, by nobody's will but theirs.
+/// Podman starts with it what was stopped, also one whose successor runs with its volume: whoever
+/// does that has two with one volume, and nobody can keep them from it.
+const RESTART: &str = "podman restart --time 1";
+
+/// What somebody may do to a container; its id follows.
 const TO_CONTAINERS: &[&str] = &[
     "podman kill",
     "podman stop --time 1",
+    RESTART,
     "podman rm --force --time 1",
     "podman pause",
     "podman unpause",
@@ -187,13 +191,19 @@ impl Happening {
     pub fn drawn(dice: &mut Dice) -> Self {
         match dice.below(20) {
             0..7 => Self::Commit(dice.one_of(&Kind::ALL), Version::drawn(dice)),
-            7..12 => Self::Podman(dice.one_of(TO_CONTAINERS), dice.one_of(&Kind::ALL)),
+            7..12 => Self::somebody(dice),
             12..14 => Self::Command(dice.one_of(TO_THE_HOST)),
             14..17 => Self::Command(AGENT_IS_KILLED),
             17 => Self::Agent,
             18 => Self::Server,
             _ => dice.one_of(&[Self::Reboot, Self::PowerCut]),
         }
+    }
+
+    fn somebody(dice: &mut Dice) -> Self {
+        let (what, mut kinds) = (dice.one_of(TO_CONTAINERS), Kind::ALL.to_vec());
+        kinds.retain(|kind| what != RESTART || !kind.has_volume());
+        Self::Podman(what, dice.one_of(&kinds))
     }
 }
 
