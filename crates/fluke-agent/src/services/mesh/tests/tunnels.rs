@@ -144,7 +144,9 @@ fn a_program_that_hangs_is_ended_and_another_takes_its_place() {
     }
     let programs = || [&one, &two].map(|host| host.sh("PROGRAM"));
     let before = programs();
-    one.sh("kill -STOP $(PROGRAM)");
+    // It may answer once more before each of its threads has heard it.
+    one.sh("it=$(PROGRAM); kill -STOP $it; for each in /proc/$it/task/*/status; do \
+         until grep -q '^State:.T' $each; do :; done; done");
     let drift = one.drift(&table);
     assert_eq!(drift.as_deref(), Some("the program that serves it does not answer"));
     one.joins(&table);
