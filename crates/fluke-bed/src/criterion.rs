@@ -90,7 +90,7 @@ task "{task}" {{
 }
 
 /// Everything that a server, or one after the other, told of one agent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Chronicle(Vec<Line>);
 
 #[derive(Debug, Clone, PartialEq)]

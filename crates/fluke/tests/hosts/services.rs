@@ -9,6 +9,7 @@ mod drifting;
 mod fetching;
 mod killing;
 mod leaving;
+mod nights;
 mod placing;
 mod ports;
 mod proxying;

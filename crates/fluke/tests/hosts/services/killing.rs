@@ -1,19 +1,18 @@
 //! An agent that is killed in the middle of a change, whichever it is, comes back and finishes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use fluke_bed::criterion::{Chronicle, Evidence, broken};
+use fluke_bed::criterion::Chronicle;
 use fluke_model::event::{Event, EventKind};
 use fluke_model::verdict::Outcome;
 
 use super::support::{
-    HTTP, address, answer, containers, described, has_image, is_proxy, is_registry, resolved,
-    running, runs_one, service, shop, traefik,
+    HTTP, STATE, address, answer, containers, described, every_apply_has_an_end, has_image,
+    is_proxy, is_registry, resolved, running, runs_one, service, shop, traefik,
 };
 use crate::hosts::support::{Bed, Host, Join, Moment, Tap, bed};
 
 const DATA: &str = "volume \"data\" {\n    path = \"/data\"\n  }";
-const STATE: &str = "/var/lib/fluke";
 
 #[test]
 fn an_agent_killed_before_podman_hears_of_a_change_makes_it_when_it_is_back() {
@@ -178,7 +177,7 @@ impl Scene {
                 .run("cat $(podman volume inspect --format '{{.Mountpoint}}' fluke.db.data)/it"),
             "kept"
         );
-        every_apply_has_an_end(&self.bed, &self.host);
+        every_apply_has_an_end(&self.bed, &self.host, &Chronicle::default());
         let ended = self.bed.events_of("app-1", EventKind::ApplyFinished);
         let is_interrupted = |it: &&Event| it.outcome == Some(Outcome::Interrupted);
         assert!(ended.iter().filter(is_interrupted).count() > 3, "{}", self.bed.account());
@@ -187,21 +186,6 @@ impl Scene {
 
 fn started(host: &Host, container: &str) -> String {
     host.run(&format!("podman inspect --format '{{{{.State.StartedAt}}}}' {container}"))
-}
-
-/// Waits until every apply of the host that began has exactly one end in the events.
-fn every_apply_has_an_end(bed: &Bed, host: &Host) {
-    let evidence = || {
-        let mut chronicle = Chronicle::default();
-        chronicle.read(bed.server(), host.name());
-        let files =
-            host.run(&format!("cd {STATE} && find . -name '*.json' -o -name '*.corrupt-*'"));
-        let read = |name: &str| host.read(&format!("{STATE}/{name}")).into_bytes();
-        let state: BTreeMap<_, _> =
-            files.lines().map(|name| (name.to_string(), read(name))).collect();
-        Evidence { chronicle, state, ..Evidence::default() }
-    };
-    bed.until("everything that began has ended", |_| broken(&evidence()).is_empty());
 }
 
 /// A service that the proxy leads to as NAME.example.com.
@@ -262,6 +246,6 @@ fn agents_killed_as_soon_as_names_routes_or_peers_are_written_lead_everybody_rig
     bed.settles();
     for host in [&edge, &app, &other] {
         assert_eq!(host.run("wg show fluke0 peers | wc -l"), "2", "{}", host.name());
-        every_apply_has_an_end(&bed, host);
+        every_apply_has_an_end(&bed, host, &Chronicle::default());
     }
 }

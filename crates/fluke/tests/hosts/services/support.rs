@@ -1,8 +1,10 @@
 //! Images that hosts have, services made of them, and what a host says of its containers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fluke_bed::TOKEN;
+use fluke_bed::criterion::{Chronicle, Evidence, broken};
 use fluke_model::api::{ReconcileAccepted, ReconcileProgress};
 
 use crate::hosts::support::{Bed, Host, Join};
@@ -18,6 +20,7 @@ pub fn has_image(host: &Host, tag: &str) {
         r#"set -e; root=$(mktemp -d); mkdir -p $root/bin $root/www $root/tmp
            cp /bin/busybox $root/bin/
            for name in sh httpd sleep wget cat test touch nslookup; do ln -s busybox $root/bin/$name; done
+           for it in /usr/bin/flock $(ldd /usr/bin/flock | grep -o '/[^ ]*'); do cp --parents $it $root; done
            echo {tag} > $root/www/index.html
            mkdir $root/www/cgi-bin; cat > $root/www/cgi-bin/slow <<'END'
 #!/bin/sh
@@ -124,7 +127,8 @@ pub fn address(host: &Host, container: &str) -> String {
     host.run(&format!("podman inspect --format {format} {container}"))
 }
 
-/// The addresses that a container on the host gets for a name.
+/// The addresses that whoever asks the host's own DNS server for a name is told, at the place where
+/// containers ask it. One asks in `reaching.rs`.
 pub fn resolved(host: &Host, container: &str, name: &str) -> Vec<String> {
     let gateway = address(host, container).rsplit_once('.').map(|(net, _)| format!("{net}.1"));
     let gateway = gateway.unwrap_or_default();
@@ -178,6 +182,25 @@ pub fn asks(bed: &Bed, what: &str) -> ReconcileProgress {
     let ended = progress();
     assert!(!ended.failed, "{ended:?}");
     ended
+}
+
+/// Where an agent keeps what it knows.
+pub const STATE: &str = "/var/lib/fluke";
+
+/// Waits until every apply of the host that began has exactly one end in the events, beside those
+/// that earlier servers told; the agent's own state is sound.
+pub fn every_apply_has_an_end(bed: &Bed, host: &Host, told: &Chronicle) {
+    let evidence = || {
+        let mut chronicle = told.clone();
+        chronicle.read(bed.server(), host.name());
+        let files =
+            host.run(&format!("cd {STATE} && find . -name '*.json' -o -name '*.corrupt-*'"));
+        let read = |name: &str| host.read(&format!("{STATE}/{name}")).into_bytes();
+        let state: BTreeMap<_, _> =
+            files.lines().map(|name| (name.to_string(), read(name))).collect();
+        Evidence { chronicle, state, ..Evidence::default() }
+    };
+    bed.until("everything that began has ended", |_| broken(&evidence()).is_empty());
 }
 
 /// The proxy's program, which `scripts/test-tools` installs.

@@ -1,0 +1,314 @@
+//! Nights on one host: whatever happens to it, and in whatever order, it ends as Git says.
+//!
+//! A seed says what happens, and most of when; how far the host is with what happened before is its
+//! own affair. `FLUKE_NIGHT=7` plays the seventh night, `FLUKE_NIGHTS=20` twenty of them.
+
+mod happening;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use fluke_bed::criterion::Chronicle;
+
+use super::support::{address, answer, every_apply_has_an_end, has_image, running};
+use crate::hosts::support::{Bed, Host, bed, quick};
+use happening::{Dice, Happening, Kind, Version};
+
+/// How many are played where nobody says, and how much happens in each.
+const NIGHTS: u64 = 3;
+const HAPPENINGS: usize = 12;
+/// Where nothing happens for so long, nothing is under way.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+const PODMAN_S_EVENTS: &str = "/run/libpod/events/events.log";
+const VOLUMES: &str = "/var/lib/containers/storage/volumes";
+/// Who runs, and who has run and ended, before fluke comes; both are nobody's business.
+const STRANGERS: [&str; 2] = ["idle", "stranger"];
+
+#[test]
+fn whatever_happens_in_a_night_the_host_is_as_git_says_in_the_morning() {
+    let Some(bed) = bed() else { return };
+    let scene = Scene::set(bed);
+    for seed in seeds() {
+        Night::of(seed, &scene).passes();
+    }
+    scene.would_know_of_two_with_one_volume();
+}
+
+/// The nights that are played.
+fn seeds() -> Range<u64> {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let first: Option<u64> = number("FLUKE_NIGHT");
+    let count = number("FLUKE_NIGHTS").unwrap_or(if first.is_some() { 1 } else { NIGHTS });
+    let first = first.unwrap_or(1);
+    first..first + count
+}
+
+/// A host with everything that Git may want, and with what must not be touched.
+struct Scene {
+    bed: Bed,
+    host: Host,
+    wanted: RefCell<BTreeMap<&'static str, Version>>,
+    /// Which volumes there are, and what somebody wrote to them.
+    volumes: String,
+    /// Others' containers: which they are, and since when they are as they are.
+    strangers: RefCell<String>,
+    /// What servers told that are gone.
+    told: RefCell<Chronicle>,
+}
+
+impl Scene {
+    fn set(bed: Bed) -> Self {
+        bed.server_with(quick());
+        let host = bed.host("app-1");
+        has_image(&host, "1");
+        has_image(&host, "2");
+        host.run("podman run --name idle localhost/web:1 touch /tmp/ran");
+        let run = "podman run --detach --name stranger --volume theirs:/data localhost/web:1";
+        host.run(&format!("{run} sh -c \"{}\"", Kind::Twins.program()));
+        let host = host.joins("role=app");
+        let mut scene = Self {
+            bed,
+            host,
+            wanted: RefCell::default(),
+            volumes: String::new(),
+            strangers: RefCell::default(),
+            told: RefCell::default(),
+        };
+        scene.strangers.replace(scene.strangers_now());
+        for kind in Kind::ALL {
+            scene.commit(kind, Version::Good("1"));
+        }
+        scene.becomes_as_git_says();
+        scene.host.run(&format!("for it in {VOLUMES}/*/_data; do echo of $it > $it/it; done"));
+        scene.volumes = scene.volumes_now();
+        assert_eq!(scene.volumes.lines().count(), 4, "{}", scene.volumes);
+        scene
+    }
+
+    fn commit(&self, kind: Kind, version: Version) {
+        self.wanted.borrow_mut().insert(kind.name(), version);
+        self.bed.commit(&format!("{}.fluke.hcl", kind.name()), &kind.manifest(version));
+    }
+
+    /// Whatever somebody does takes its time beside all that comes after it.
+    fn somebody_does(&self, command: &str) {
+        let run = "systemd-run --quiet --collect --property=KillMode=process";
+        self.host.run(&format!("{run} --unit somebody-$RANDOM$RANDOM bash -c \"{command}\""));
+    }
+
+    /// Podman's own account of what happened since the host came up; it grows.
+    fn happened(&self) -> String {
+        self.host.try_run(&format!("stat --format %s {PODMAN_S_EVENTS}")).stdout
+    }
+
+    /// Waits for more to happen, if any more does.
+    fn something_happens(&self) {
+        let (before, began) = (self.happened(), Instant::now());
+        while self.happened() == before && began.elapsed() < SILENCE {}
+    }
+
+    /// Everybody is back, and nobody does anything any more but the agent.
+    fn calms_down(&self) {
+        if !self.bed.server().is_running() {
+            self.bed.server().start();
+        }
+        self.host.start_agent();
+        self.is_left_alone();
+    }
+
+    /// Waits until whatever somebody does is done.
+    fn is_left_alone(&self) {
+        // Where a container was started its monitor goes on, in a unit that has ended.
+        let busy = "systemctl list-units --plain --state=active,activating,deactivating";
+        self.host.until(&format!("! {busy} 'somebody-*' | grep ^somebody"));
+    }
+
+    fn becomes_as_git_says(&self) {
+        // It makes nothing more of what Git said before; what that left may go afterwards.
+        self.bed.settles();
+        let wanted = format!("it is {:?}", self.wanted.borrow());
+        self.bed.until(&wanted, |_| self.found() == self.expected() && self.all_answer());
+        self.bed.settles();
+        assert_eq!(self.found(), self.expected(), "{}", self.bed.account());
+    }
+
+    /// Every container there is, whoever's, in whatever state: one line each.
+    fn found(&self) -> Vec<String> {
+        let line = r#".[] | .Labels as $its | [$its["fluke.service.name"] // .Names[0],
+                      $its["fluke.replica"] // "", .State, .Image] | join(" ")"#;
+        let list = "podman ps --all --external --format json";
+        let said = self.host.try_run(&format!("{list} | jq --raw-output '{line}'")).stdout;
+        let mut found: Vec<_> = said.lines().map(str::to_string).collect();
+        found.sort();
+        found
+    }
+
+    /// What should be there.
+    fn expected(&self) -> Vec<String> {
+        let mut expected = vec!["idle  exited localhost/web:1".to_string()];
+        expected.push("stranger  running localhost/web:1".into());
+        for kind in Kind::ALL {
+            let Some(Version::Good(tag)) = self.wanted.borrow().get(kind.name()).copied() else {
+                continue;
+            };
+            let line = |it: &&str| format!("{} {it} running localhost/web:{tag}", kind.name());
+            expected.extend(kind.replicas().iter().map(line));
+        }
+        expected.sort();
+        expected
+    }
+
+    fn all_answer(&self) -> bool {
+        let answers = |name: &&str, version: &Version| {
+            let Version::Good(tag) = version else { return true };
+            let at = |it: &String| format!("http://{}:3000", address(&self.host, it));
+            running(&self.host, name).iter().all(|it| answer(&self.host, &at(it)) == *tag)
+        };
+        self.wanted.borrow().iter().all(|(name, version)| answers(name, version))
+    }
+
+    /// Which others' containers there are, and since when each is as it is.
+    fn strangers_now(&self) -> String {
+        let format = "'{{.Id}} {{.State.Status}} {{.State.StartedAt}} {{.State.FinishedAt}}'";
+        self.host.run(&format!("podman inspect --format {format} {}", STRANGERS.join(" ")))
+    }
+
+    fn nobody_touched_strangers(&self) {
+        assert_eq!(self.strangers_now(), *self.strangers.borrow(), "they are others'");
+    }
+
+    /// A host that comes up starts nobody's containers: their owner does.
+    fn is_off_and_on(&self, goes_off: impl FnOnce(&Host)) {
+        // What is paused cannot be killed for as long as it is, and a host here is but a process.
+        self.is_left_alone();
+        self.host.try_run("podman unpause --all");
+        self.nobody_touched_strangers();
+        goes_off(&self.host);
+        self.host.start();
+        self.host.run("podman start stranger");
+        self.strangers.replace(self.strangers_now());
+    }
+
+    fn volumes_now(&self) -> String {
+        self.host.run(&format!("cd {VOLUMES} && grep --with-filename . */_data/it"))
+    }
+
+    /// What must never be, whatever happened.
+    fn nothing_was_lost(&self) {
+        self.nobody_touched_strangers();
+        assert_eq!(self.volumes_now(), self.volumes, "data is never removed");
+        assert_eq!(self.had_two(), "", "two ran with one volume: {}", self.lives());
+        every_apply_has_an_end(&self.bed, &self.host, &self.told.borrow());
+    }
+
+    /// Volumes with which two containers ever ran, and who came second.
+    fn had_two(&self) -> String {
+        self.host.try_run(&format!("cd {VOLUMES} && grep --with-filename . */_data/twice")).stdout
+    }
+
+    /// What Podman says of who started and ended, since the host came up.
+    fn lives(&self) -> String {
+        let line =
+            r#"select(.Type == "container") | [.Time, .ID[:12], .Name, .Status] | join(" ")"#;
+        self.host.try_run(&format!("jq --raw-output '{line}' {PODMAN_S_EVENTS}")).stdout
+    }
+
+    /// That there never were two says nothing if nobody would have told.
+    fn would_know_of_two_with_one_volume(&self) {
+        self.commit(Kind::Db, Version::Good("1"));
+        self.becomes_as_git_says();
+        let (program, run) =
+            (Kind::Db.program(), "podman run --detach --volume fluke.db.data:/data");
+        self.host.run(&format!("{run} localhost/web:1 sh -c \"{program}\""));
+        self.bed.until("it is known", |_| !self.had_two().is_empty());
+    }
+
+    fn server_goes(&self) {
+        let mut told = self.told.borrow_mut();
+        told.read(self.bed.server(), self.host.name());
+        self.bed.server().kill();
+        told.unread();
+    }
+}
+
+/// One night.
+struct Night<'a> {
+    seed: u64,
+    dice: Dice,
+    scene: &'a Scene,
+    began: Instant,
+    /// What happened, and when.
+    account: Vec<String>,
+    is_over: bool,
+}
+
+impl<'a> Night<'a> {
+    fn of(seed: u64, scene: &'a Scene) -> Self {
+        Self {
+            seed,
+            dice: Dice::of(seed),
+            scene,
+            began: Instant::now(),
+            account: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    fn passes(mut self) {
+        for _ in 0..HAPPENINGS {
+            let happening = Happening::drawn(&mut self.dice);
+            self.happens(happening);
+            let waits = self.dice.below(4);
+            (0..waits).for_each(|_| self.scene.something_happens());
+        }
+        self.notes("it dawns");
+        self.scene.calms_down();
+        for kind in Kind::ALL {
+            let version = Version::drawn_for_the_morning(&mut self.dice);
+            self.happens(Happening::Commit(kind, version));
+        }
+        self.scene.becomes_as_git_says();
+        self.notes("it is as Git says");
+        self.scene.nothing_was_lost();
+        self.is_over = true;
+    }
+
+    fn notes(&mut self, what: &str) {
+        self.account.push(format!("{:6.2} s  {what}", self.began.elapsed().as_secs_f32()));
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        self.notes(&happening.to_string());
+        let Scene { bed, host, .. } = self.scene;
+        match happening {
+            Happening::Commit(kind, version) => self.scene.commit(kind, version),
+            Happening::Podman(what, kind) => self.scene.somebody_does(&to_all_of(what, kind)),
+            Happening::Command(what) => self.scene.somebody_does(what),
+            Happening::Agent if host.is_active("fluke-agent") => host.stop_agent(),
+            Happening::Agent => host.start_agent(),
+            Happening::Server if bed.server().is_running() => self.scene.server_goes(),
+            Happening::Server => bed.server().start(),
+            Happening::Reboot => self.scene.is_off_and_on(Host::stop),
+            Happening::PowerCut => self.scene.is_off_and_on(Host::kill),
+        }
+    }
+}
+
+/// What is done to each container of a service, if there are any.
+fn to_all_of(what: &str, kind: Kind) -> String {
+    let list = format!("podman ps --all --quiet --filter label=fluke.service.name={}", kind.name());
+    let name = if what.contains("rename") { " theirs-$RANDOM" } else { "" };
+    format!("{list} | xargs --no-run-if-empty -I ID {what} ID{name}")
+}
+
+impl Drop for Night<'_> {
+    #[expect(clippy::print_stderr, reason = "a night that was too bad is told")]
+    fn drop(&mut self) {
+        let how = if self.is_over { "passed" } else { "was too bad" };
+        eprintln!("night {} {how}; FLUKE_NIGHT={0} plays it again", self.seed);
+        self.account.iter().for_each(|line| eprintln!("  {line}"));
+    }
+}
