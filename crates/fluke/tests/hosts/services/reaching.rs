@@ -46,6 +46,33 @@ fn a_container_finds_the_others_by_name_on_every_host_and_reaches_them_through_t
 }
 
 #[test]
+fn a_container_asks_as_any_program_does_and_gets_through_to_a_service_on_another_host() {
+    let Some(bed) = bed() else { return };
+    let apps = bed.hosts(["app-1", "app-2"]).map(|app| {
+        has_image(&app, "1");
+        has_image(&app, "2");
+        app.joins("role=app")
+    });
+    let (web, shop) = (service("web", "1", ""), service("shop", "2", "replicas = 1"));
+    bed.commit_files(&[("web.fluke.hcl", &web), ("shop.fluke.hcl", &shop)]);
+    bed.until("the shop is somewhere", |_| apps.iter().any(|app| !running(app, "shop").is_empty()));
+    let (with, without): (Vec<_>, Vec<_>) =
+        apps.iter().partition(|app| !running(app, "shop").is_empty());
+    let (there, here) = (with[0], without[0]);
+    let at = address(there, &runs_one(&bed, there, "shop"));
+    let web = runs_one(&bed, here, "web");
+    // By the resolver that it was given, which nobody named to it.
+    let asks =
+        |command: &str| here.try_run(&format!("timeout 3 podman exec {web} {command}")).stdout;
+    bed.until("it is known", |_| {
+        asks("nslookup shop.internal").contains(&format!("Address: {at}"))
+    });
+    bed.until("it answers", |_| asks("wget -qO- http://shop.internal:3000") == "2");
+    let knows_nobody = asks("nslookup nobody.internal");
+    assert!(knows_nobody.contains("NXDOMAIN"), "{knows_nobody}");
+}
+
+#[test]
 fn a_request_to_the_proxy_reaches_a_container_on_another_host_and_workers_have_no_proxy() {
     let Some(bed) = bed() else { return };
     let (edge, apps) = three_hosts(&bed);
