@@ -159,15 +159,16 @@ pub enum Happening {
     PowerCut,
 }
 
-/// Podman starts with it what was stopped, also one whose successor runs with its volume: whoever
-/// does that has two with one volume, and nobody can keep them from it.
-const RESTART: &str = "podman restart --time 1";
+/// What is done to containers without a volume alone: whoever does it to others may have two with
+/// one volume, and nobody can keep them from it. Podman also starts again what was stopped, though
+/// its successor runs; and it forgets what is started while it is removed, and lets it run.
+const FOR_THE_STATELESS: &[&str] = &["podman restart --time 1", "podman rm --force --time 1"];
 
 /// What somebody may do to a container; its id follows.
 const TO_CONTAINERS: &[&str] = &[
     "podman kill",
     "podman stop --time 1",
-    RESTART,
+    "podman restart --time 1",
     "podman rm --force --time 1",
     "podman pause",
     "podman unpause",
@@ -202,7 +203,7 @@ impl Happening {
 
     fn somebody(dice: &mut Dice) -> Self {
         let (what, mut kinds) = (dice.one_of(TO_CONTAINERS), Kind::ALL.to_vec());
-        kinds.retain(|kind| what != RESTART || !kind.has_volume());
+        kinds.retain(|kind| !(kind.has_volume() && FOR_THE_STATELESS.contains(&what)));
         Self::Podman(what, dice.one_of(&kinds))
     }
 }
