@@ -65,11 +65,12 @@ impl Lane {
         snapshot.unwrap_or(news)
     }
 
-    /// Takes note of a session that began or ended, also in the middle of something: whoever is at
-    /// the other end knows nothing of this host yet, and does not wait for all that is to be done.
+    /// Takes note of a session that began or ended in the middle of something: whoever is at the
+    /// other end knows nothing of this host yet, and does not wait for all that is to be done.
     pub(super) async fn hear_of_session(&mut self) {
-        self.is_now_in(self.inbox.in_session());
-        self.say_how_containers_are().await;
+        if self.is_now_in(self.inbox.in_session()) {
+            self.say_how_containers_are().await;
+        }
     }
 
     /// Whether that is another session than before, in which nothing was said yet.
