@@ -11,11 +11,11 @@ mod dark;
 mod desired;
 mod doing;
 pub(super) mod doors;
+mod forgotten;
 mod hearing;
 mod images;
 mod jobs;
 mod keeping;
-mod leftovers;
 mod lives;
 mod look;
 mod memory;
@@ -48,7 +48,7 @@ use super::ceiling::Ceiling;
 use super::fetched::Fetched;
 use super::inbox::{Inbox, Tables};
 use super::kept::Folder;
-use super::plan::{Ending, Origin, Plan};
+use super::plan::{Ending, Plan};
 use super::podman::Podman;
 use super::sections::{Account, Sections};
 use super::setback::Setbacks;
@@ -58,6 +58,7 @@ use arrival::{Arrival, Sighting};
 use asking::Settling;
 use desired::Desired;
 use doors::Doors;
+use forgotten::Forgotten;
 use hearing::News;
 use jobs::{Jobs, Pulled, Stopped};
 use keeping::Unkept;
@@ -148,8 +149,7 @@ pub struct Lane {
     arrival: Option<Arrival>,
     /// Containers that had not ended when somebody last looked.
     up: BTreeSet<String>,
-    /// Containers that Podman was told to start, and when.
-    started: BTreeMap<String, (Origin, Instant)>,
+    forgotten: Forgotten,
     /// Containers that were told to end because they are not well.
     told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
@@ -239,7 +239,7 @@ impl Lane {
             sighting: Sighting::default(),
             arrival: None,
             up: BTreeSet::new(),
-            started: BTreeMap::new(),
+            forgotten: Forgotten::default(),
             told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),

@@ -30,6 +30,9 @@ pub enum ChangeError {
     /// Its environment cannot be made.
     #[error("its environment cannot be made: {0}")]
     Environment(String),
+    /// What Podman forgot does not end.
+    #[error("its processes cannot be ended: {0}; see `systemd-cgls`, and reboot the host if they stay")]
+    Forgotten(std::io::Error),
     /// All addresses are taken.
     #[error(
         "no address is free in {0}/24: 253 containers are the most that one host has; let others \

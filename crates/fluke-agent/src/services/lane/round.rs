@@ -11,6 +11,7 @@ use fluke_model::verdict::{Outcome, Output};
 
 use super::desired::Desired;
 use super::doing::{self, ChangeError, Room};
+use super::forgotten;
 use super::hearing::News;
 use super::look::{Look, Seen};
 use super::saying::Note;
@@ -56,9 +57,6 @@ impl Lane {
             let seen = self.look(&desired, &account).await;
             self.renew(&mut account, &mut session);
             self.keep_own().await;
-            if let Ok(seen) = &seen {
-                self.end_leftovers(seen, &account).await;
-            }
             self.verify(made.take(), seen.as_ref()).await;
             self.tell_of_stops().await;
             let plan = match seen {
@@ -126,6 +124,7 @@ impl Lane {
         self.sight_podman();
         let mut known = std::mem::take(&mut self.known);
         let lives = std::mem::take(&mut self.lives);
+        let mut forgotten = std::mem::take(&mut self.forgotten);
         // Where nothing may be made, nobody needs Podman.
         let is_absent = self.refusal().is_some() && !watch::is_there(&self.config.socket);
         let look = async {
@@ -135,10 +134,13 @@ impl Lane {
             let desired = desired.as_ref();
             let (podman, interfaces, lives) = (&podman, &interfaces, &lives);
             let look = Look { podman, desired, subnet, interfaces, lives, time };
-            look.around(&mut known).await
+            let mut seen = look.around(&mut known).await?;
+            let beside = forgotten.beside(&seen.containers, podman, interfaces).await;
+            seen.containers.extend(beside);
+            Ok(seen)
         };
         let seen = self.meanwhile(account, look).await;
-        (self.known, self.lives) = (known, lives);
+        (self.known, self.lives, self.forgotten) = (known, lives, forgotten);
         self.looked = Some(Instant::now());
         if let Ok(seen) = &seen {
             self.lives.see(&seen.processes);
@@ -298,18 +300,29 @@ impl Lane {
         }
         let began = Instant::now();
         let account = self.account_of(change.service(), begun);
-        let reason = doing::reason(&change);
+        let forgotten = change.object().and_then(|object| self.forgotten.why(object));
+        let is_forgotten = forgotten.is_some();
+        let reason = forgotten.unwrap_or_else(|| doing::reason(&change));
         tracing::info!(reason, "changing");
         self.record(&change, &account, Fact::Began { reason }).await;
         let room = self.room(&change);
         // An address is kept before it is used.
         self.keep_own().await;
+        self.remember_start(&change);
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
-        let work = async move { doing::change(podman, &known, &wanted, room).await };
+        let interfaces = self.interfaces.clone();
+        let work = async move {
+            match &known {
+                Change::Remove { container, .. } if is_forgotten => {
+                    forgotten::end(container, &interfaces).await.map(|()| Some(container.clone()))
+                }
+                _ => doing::change(podman, &known, &wanted, room).await,
+            }
+        };
         let done = self.meanwhile(begun, work).await;
         match done {
             Ok(container) => {
-                self.remember(&change, container.as_deref());
+                self.remember_end(&change, container.as_deref());
                 Some(Made { change, container, began, account })
             }
             Err(error) => {

@@ -1,6 +1,7 @@
 //! Stories of a lane with a real Podman, on a machine of its own as far as Podman can tell.
 
 mod asking;
+mod forgetting;
 mod images;
 mod keeping;
 mod limits;
@@ -42,6 +43,11 @@ fn with_health(command: &str) -> ContainerSpec {
         start_period_ms: 0,
     };
     ContainerSpec { health: Some(health), ..spec(command) }
+}
+
+fn with_volume(mut spec: ContainerSpec) -> ContainerSpec {
+    spec.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
+    spec
 }
 
 /// Comes up, and is well from the beginning.

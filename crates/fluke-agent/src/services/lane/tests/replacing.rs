@@ -110,11 +110,6 @@ fn an_old_one_with_a_volume_serves_again_when_its_successor_was_no_good() {
     });
 }
 
-fn with_volume(mut spec: ContainerSpec) -> ContainerSpec {
-    spec.volumes.insert(VolumeName::new("data").expect("a name"), "/data".into());
-    spec
-}
-
 /// Why a deployment is not tried again before somebody says so.
 fn waits_for_somebody(report: &DeploymentReport) -> bool {
     let note = report.note.as_deref();

@@ -382,6 +382,60 @@ impl Stage {
     }
 }
 
+/// Something that runs in the control group of a container.
+pub struct Group {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Group {
+    pub fn of(container: &str) -> Self {
+        // What can be frozen does not end even when it is killed, where groups are of the first version.
+        let roots = ["/sys/fs/cgroup/freezer", "/sys/fs/cgroup"];
+        let folder = roots.map(|root| PathBuf::from(root).join(format!("libpod-{container}")));
+        let folder = folder.into_iter().find(|it| std::fs::create_dir(it).is_ok());
+        let folder = folder.expect("a group of its own");
+        let process = Command::new("sleep").arg("1000").spawn().expect("sleep runs");
+        let it = Self { folder, process };
+        it.write("cgroup.procs", &it.process.id().to_string());
+        it
+    }
+
+    pub fn freeze(&self) {
+        if self.folder.join("freezer.state").exists() {
+            self.write("freezer.state", "FROZEN");
+        }
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        let state = std::fs::read_to_string(self.folder.join("freezer.state"));
+        state.is_ok_and(|state| state.trim() == "FROZEN")
+    }
+
+    pub fn thaw(&self) {
+        self.write("freezer.state", "THAWED");
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.join(name), text).expect("a control group");
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.is_frozen() {
+            self.thaw();
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
         self.lane = None;
