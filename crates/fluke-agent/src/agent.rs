@@ -469,6 +469,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
             }
         }
         self.see_to_what_changed();
+        self.end_lane_if_it_is_the_last();
     }
 
     fn tell(&self, status: AgentStatus) {

@@ -251,11 +251,11 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
 
     /// Takes nothing up any more, and lets what is under way come to its end: a session that
     /// begins anew will be told what else there is. Only checks are given up, they cost nothing.
+    /// Services are looked after for as long as that takes.
     pub(super) fn hand_over(&mut self) {
         self.ending = Some(Ending::HandOver);
         self.tell(AgentStatus::Stopping);
         self.abandon_checks();
-        self.end_lane();
         if !matches!(self.activity, Activity::Idle(_)) {
             tracing::info!("handing over when what is under way has ended");
         }

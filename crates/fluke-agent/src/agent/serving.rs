@@ -51,6 +51,14 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         }
     }
 
+    /// It ends last where nothing keeps it from going on: somebody else goes on from there at once.
+    pub(super) fn end_lane_if_it_is_the_last(&mut self) {
+        let is_last = self.is_ending() && matches!(self.activity, Activity::Idle(_));
+        if is_last && self.lane.as_ref().is_some_and(|lane| !lane.inbox.is_ending()) {
+            self.end_lane();
+        }
+    }
+
     /// The lane is gone, whatever it did; what it has said already is heard.
     pub(super) fn drop_lane(&mut self) {
         let Some(mut lane) = self.lane.take() else { return };

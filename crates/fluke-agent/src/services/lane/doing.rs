@@ -31,7 +31,9 @@ pub enum ChangeError {
     #[error("its environment cannot be made: {0}")]
     Environment(String),
     /// What Podman forgot does not end.
-    #[error("its processes cannot be ended: {0}; see `systemd-cgls`, and reboot the host if they stay")]
+    #[error(
+        "its processes cannot be ended: {0}; see `systemd-cgls`, and reboot the host if they stay"
+    )]
     Forgotten(std::io::Error),
     /// All addresses are taken.
     #[error(

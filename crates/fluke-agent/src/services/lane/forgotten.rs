@@ -139,9 +139,7 @@ impl Lane {
         let name = name.unwrap_or_else(|| short(container).to_owned());
         let image = report.map(|it| it.image.clone()).unwrap_or_default();
         let until = Instant::now() + A_MOMENT;
-        self.forgotten
-            .started
-            .insert(container.to_owned(), Started { origin, name, image, until });
+        self.forgotten.started.insert(container.to_owned(), Started { origin, name, image, until });
     }
 }
 

@@ -316,8 +316,14 @@ impl<'a> Place<'a> {
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
-        let is_left_alone =
-            |it: &&Setback| it.until > situation.now || (it.is_final && self.has_another());
+        // What was made ahead has its turn, as what was in its place was stopped for it.
+        let is_its_turn = current.state == State::Created
+            && !can_serve_again(current)
+            && !self.predecessors.iter().any(|it| it.is_up());
+        let is_left_alone = |it: &&Setback| {
+            let is_over = it.is_final && !is_its_turn && self.can_go_back(situation);
+            it.until > situation.now || is_over
+        };
         let setback = situation.setbacks.get(&wanted.id).filter(is_left_alone);
         let keeps = self.predecessors.iter().find(|it| keeps_volumes(it, wanted));
         match (setback, keeps) {

@@ -117,3 +117,33 @@ fn what_was_given_up_for_good_makes_room_for_what_served_before_wherever_it_ends
     host.setbacks.values_mut().for_each(|it| it.is_final = true);
     assert_eq!(host.changes(), ["start new"], "nothing else could serve");
 }
+
+#[test]
+fn what_was_given_up_for_good_has_another_try_where_nothing_is_well_without_it() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new.clone()).having(container("old", &old, State::Running));
+    host.setbacks.insert(new.id, Setback { is_final: true, ..setback("it is ill", host.now) });
+    assert_eq!(host.changes(), [""; 0], "it serves, and would be stopped for it");
+    host.containers[0].health = Health::Unhealthy;
+    assert_eq!(host.changes(), ["make ahead db:2"]);
+    host.containers.push(container("new", &new, State::Created));
+    assert_eq!(host.changes(), ["stop old: makesway"]);
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["start new"], "it was stopped for this");
+    host.containers[0].state = State::Running;
+    host.containers[0].health = Health::None;
+    assert_eq!(host.changes(), ["remove new: unwell"], "it serves after all");
+}
+
+#[test]
+fn what_podman_forgot_is_in_the_way_of_whatever_has_its_volumes() {
+    let (old, new) = (deployment("db", with_volume("db:1")), deployment("db", with_volume("db:2")));
+    let mut host = Host::wanting(new).having(container("old", &old, State::Stuck));
+    assert_eq!(host.changes(), ["remove old: stuck"]);
+    host.wanted = vec![Deployment { policy: Policy::AlertOnly, ..old }];
+    assert_eq!(host.changes(), [""; 0], "its policy has it left to a human");
+    host.held_up.insert("old".into(), setback("process 7 does not end", host.now + DRAIN));
+    host.wanted[0].policy = Policy::Remediate;
+    assert_eq!(host.changes(), [""; 0], "nothing is made beside it");
+    assert_eq!(host.plan().reports[0].note.as_deref(), Some("process 7 does not end"));
+}
