@@ -281,7 +281,7 @@ impl Book {
             // Another session has been told nothing yet.
             self.owns.remove(agent);
             self.stir(agent);
-            if self.view.arrive(agent, came, now.instant) {
+            if self.view.arrive(agent, came, &self.services, now.instant) {
                 self.changed.peers.insert(agent.clone());
             }
             self.stir(agent);
@@ -304,9 +304,10 @@ impl Book {
             }
             Word::Placements(known) => {
                 let mut known = known.into_rows();
-                let is_over = |name: &_| {
-                    self.directory.is_in_force && !self.services.contains_key::<ServiceName>(name)
+                let is_numbered = |name: &ServiceName| {
+                    self.services.get(name).is_some_and(|service| service.replicas.is_some())
                 };
+                let is_over = |name: &_| self.directory.is_in_force && !is_numbered(name);
                 known.iter_mut().filter(|(name, _)| is_over(name)).for_each(|(_, it)| {
                     it.replicas.clear();
                 });

@@ -247,10 +247,18 @@ impl HostView {
         self.does(ServiceExecutor::Container) && self.does(ServiceExecutor::Mesh)
     }
 
-    /// Whether it takes public traffic now.
+    /// Whether it takes public traffic now, and can be told where that goes.
     pub fn is_a_proxy(&self) -> bool {
-        let is_one = self.node_type == NodeType::Proxy && self.does(ServiceExecutor::Routes);
-        is_one && self.presence.is_connected()
+        self.has_routes() && self.presence.is_connected()
+    }
+
+    /// Whether it takes public traffic now: its proxy goes on while its agent restarts.
+    pub fn leads(&self, now: Instant) -> bool {
+        self.has_routes() && self.presence.is_reachable(now)
+    }
+
+    fn has_routes(&self) -> bool {
+        self.node_type == NodeType::Proxy && self.does(ServiceExecutor::Routes)
     }
 
     /// Whether it takes public traffic now, and does not have these routes.

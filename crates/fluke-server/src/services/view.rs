@@ -63,12 +63,24 @@ pub type WhereaboutRows = BTreeMap<ServiceName, Whereabouts>;
 impl View {
     /// Takes note of an agent that connected. What was known of its host holds until it says
     /// otherwise, unless the host was booted since; whether it has left the mesh is said.
-    pub fn arrive(&mut self, name: &AgentName, came: Came, now: Instant) -> bool {
+    pub fn arrive(
+        &mut self,
+        name: &AgentName,
+        came: Came,
+        services: &Services,
+        now: Instant,
+    ) -> bool {
         let presence = Presence::Arriving(now);
         if !self.hosts.contains_key(name) {
-            self.hosts.insert(name.clone(), HostView::new(presence));
+            // Until it says what it has, others may know.
+            self.hosts
+                .insert(name.clone(), HostView { is_hearsay: true, ..HostView::new(presence) });
         }
         let arrive = |host: &mut HostView| {
+            if host.presence == Presence::Here {
+                // What it said last may have been lost with the connection before.
+                host.suspect(services);
+            }
             let Came { labels, node_type, executors } = came;
             (host.labels, host.node_type, host.executors) = (Some(labels), node_type, executors);
             if let Presence::Down(_) = host.presence {
@@ -105,6 +117,9 @@ impl View {
         let host = self.hosts.remove(name)?;
         self.claims.give_up(name);
         self.forgotten.insert(name.clone());
+        if self.forgotten.len() > MOST {
+            self.forgotten.pop_first();
+        }
         Some(host)
     }
 
@@ -335,7 +350,7 @@ impl View {
     }
 
     fn waited_for(&self, now: Instant) -> impl Iterator<Item = (&AgentName, &HostView)> {
-        self.hosts.proxies().filter(move |(_, host)| host.is_a_proxy() && host.is_waited_for(now))
+        self.hosts.proxies().filter(move |(_, host)| host.leads(now) && host.is_waited_for(now))
     }
 
     /// Takes note of which proxies do not have these routes, and since when.

@@ -240,7 +240,10 @@ impl Book {
 
     /// What each agent that is here is told, of those for whom that may be something new.
     fn own(&mut self, changed: BTreeSet<AgentName>, now: Instant) -> Vec<(AgentName, Own)> {
-        let leavers = self.view.leavers(&self.services, now);
+        let leavers = match self.lets_go() {
+            true => self.view.leavers(&self.services, now),
+            false => BTreeSet::new(),
+        };
         self.editions.lead_to_none_of(leavers);
         let released = self.view.released(&self.editions, now);
         let released_to = released.keys().cloned().gather();
@@ -268,6 +271,11 @@ impl Book {
         news
     }
 
+    /// Whether anything has to go: not before it is known what Git says, and which proxies there are.
+    pub(super) fn lets_go(&self) -> bool {
+        self.directory.is_in_force && self.settling.is_none()
+    }
+
     /// When a host will have been away for too long, or long enough.
     fn moments(&self, name: &AgentName, now: Instant) -> BTreeSet<Instant> {
         let Some(host) = self.view.hosts.get(name) else { return BTreeSet::new() };
@@ -288,7 +296,8 @@ impl Book {
         let given_up = self.view.hosts.proxies().filter_map(|(_, host)| host.behind);
         let given_up = given_up.map(|since| since + ROUTES_PATIENCE).filter(|at| *at > now);
         let numbered = || self.services.values().any(|service| service.replicas.is_some());
-        let settled = self.settling.filter(|until| *until > now && numbered());
+        let retiring = || self.view.hosts.retiring().next().is_some();
+        let settled = self.settling.filter(|until| *until > now && (numbered() || retiring()));
         let reached = self.peers_from.filter(|_| !self.changed.peers.is_empty());
         self.alarms.first().into_iter().chain(settled).chain(reached).chain(given_up).min()
     }

@@ -56,8 +56,11 @@ impl View {
 
     /// A host that others speak of, unless it speaks for itself.
     fn expects(&mut self, name: &AgentName, now: Instant) -> Option<&HostView> {
+        if self.forgotten.contains(name) {
+            return None;
+        }
         if !self.hosts.contains_key(name) {
-            if self.hosts.len() >= MOST || self.forgotten.contains(name) {
+            if self.hosts.len() >= MOST {
                 return None;
             }
             self.hosts.insert(name.clone(), HostView::expected(now));
@@ -66,8 +69,9 @@ impl View {
     }
 }
 
+/// Whether it has said nothing of what it has; also while it is connected already.
 fn is_expected(host: &HostView) -> bool {
-    matches!(host.presence, Presence::Expected(_))
+    host.is_hearsay && matches!(host.presence, Presence::Expected(_) | Presence::Arriving(_))
 }
 
 /// The same, by whom it is said of: what is said of one host is taken note of at once.

@@ -141,3 +141,60 @@ fn other_routes_do_not_give_a_proxy_that_is_stuck_more_time() {
     }
     assert!(is_released(&lab));
 }
+
+#[test]
+fn a_proxy_whose_agent_restarts_goes_on_and_is_waited_for() {
+    let mut lab = succession("p");
+    lab.says("p", Word::Left);
+    assert!(!is_released(&lab), "it still leads to it");
+    lab.comes("p", NodeType::Proxy);
+    assert!(!is_released(&lab), "it has not said what it has loaded");
+    lab.loads("p");
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn a_proxy_whose_agent_does_not_come_back_is_not_waited_for_for_ever() {
+    let mut lab = succession("p");
+    lab.says("p", Word::Left);
+    let due = lab.book.due().expect("its time will be up");
+    assert_eq!(due, lab.now + RESTART_GRACE);
+    lab.passes(RESTART_GRACE);
+    assert!(is_released(&lab));
+}
+
+/// What is left of a version that another one serves in the place of.
+fn succeeded() -> Vec<DeploymentReport> {
+    let old = deployment("old", Replica::Own, at(4));
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    vec![old, deployment("new", Replica::Own, at(5))]
+}
+
+#[test]
+fn a_server_that_does_not_know_what_git_says_lets_nothing_go() {
+    let now = Instant::now();
+    let mut lab = Lab::of(Book::new(now), now);
+    let retiring = deployment("0", Replica::Number(0), at(4));
+    let retiring = DeploymentReport { phase: Phase::Retiring, ..retiring };
+    lab.joins("a", vec![retiring]);
+    lab.passes(RESTART_GRACE * 100);
+    assert!(!is_released(&lab), "it may be what serves");
+    lab.wants(service(Some(1)));
+    assert!(!is_released(&lab), "nothing else does");
+    lab.joins("b", vec![deployment("0b", Replica::Number(0), at(5))]);
+    assert!(is_released(&lab));
+}
+
+#[test]
+fn a_server_that_starts_lets_nothing_go_before_it_knows_which_proxies_there_are() {
+    let mut lab = Lab::new(None);
+    lab.joins("a", succeeded());
+    assert!(!is_released(&lab), "a proxy may lead to it");
+    lab.comes("p", NodeType::Proxy);
+    lab.has_loaded("p", Hash256::of(b"what the server before this one said"));
+    let due = lab.book.due().expect("it is settled then");
+    lab.passes(due - lab.now);
+    assert!(!is_released(&lab), "it does");
+    lab.loads("p");
+    assert!(is_released(&lab));
+}

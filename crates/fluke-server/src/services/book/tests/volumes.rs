@@ -135,7 +135,7 @@ fn what_a_host_was_only_suspected_to_have_is_not_waited_for_once_it_answers() {
     lab.says("x", Word::Answers);
     is_at(&lab, "x");
     lab.comes_as("x", came(labels(false), NodeType::Worker));
-    lab.reports("x", vec![]);
+    lab.has("x", vec![], &[]);
     is_at(&lab, "y");
 }
 
@@ -154,8 +154,37 @@ fn what_a_host_may_have_made_it_may_have_made_whatever_it_says_while_its_machine
     assert_eq!(lab.placed()[&0], name("x"));
     lab.says("x", Word::Answers);
     lab.comes_as("x", came(labels(false), NodeType::Worker));
-    lab.reports("x", vec![]);
+    lab.has("x", vec![], &[]);
     assert_eq!(lab.placed()[&0], name("y"), "it has made none");
+}
+
+#[test]
+fn what_a_host_was_told_to_make_it_may_have_made_whatever_was_lost_with_its_session() {
+    let mut lab = Lab::settled(Some(0));
+    lab.comes_as("x", came(labels(true), NodeType::Worker));
+    lab.has("x", vec![], &[]);
+    lab.wants(stateful(1));
+    lab.comes_as("y", came(labels(true), NodeType::Worker));
+    lab.reports("y", vec![]);
+    // That its last session is over was not heard of.
+    lab.comes_as("x", came(labels(false), NodeType::Worker));
+    assert_eq!(lab.placed()[&0], name("x"), "it may have made it");
+    lab.has("x", vec![], &[]);
+    assert_eq!(lab.placed()[&0], name("y"), "it has made none");
+}
+
+#[test]
+fn a_host_that_is_connected_and_has_not_spoken_has_what_others_say_of_it() {
+    let mut lab = Lab::stateful(true);
+    lab.comes_as("x", came(labels(true), NodeType::Worker));
+    lab.comes_as("a", came(labels(true), NodeType::Worker));
+    let at = [(0, [(name("x"), [volume("data")].into())].into())];
+    let row = Whereabouts { volumes: at.into(), ..on(0, "x") };
+    lab.says("a", Word::Placements(Table::from(vec![(web(), row)])));
+    lab.reports("a", vec![]);
+    assert_eq!(lab.placed(), [(0, name("x"))].into(), "its data is there");
+    lab.has("x", vec![], &[]);
+    assert_eq!(lab.placed().len(), 1, "it has none");
 }
 
 impl Lab {
