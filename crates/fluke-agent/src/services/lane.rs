@@ -5,6 +5,7 @@
 //! for ten seconds to pass. Where nothing is wanted and nothing is there, it waits for the server
 //! alone.
 
+mod aftermath;
 mod arrival;
 mod asking;
 mod dark;

@@ -10,6 +10,7 @@ mod condition;
 mod network;
 mod place;
 mod report;
+mod upkeep;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,17 +1,16 @@
 //! One replica of one service on this host: what is wanted there, and what is there.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use fluke_model::id::ServiceName;
-use fluke_model::service::{DeploymentId, Health, Replica};
+use fluke_model::service::{Health, Replica};
 
-use super::condition::{can_serve_again, is_well, keeps_volumes, may_yet_listen, time_to_be_well};
+use super::condition::{can_serve_again, is_well, keeps_volumes, may_yet_listen};
 use super::network::Fate;
 use super::report::{Said, report};
+use super::upkeep::{is_drained, pause, serve_again, watch_over};
 use super::words::{
-    EARLIER_ONE_RUNS, changing, complaining, for_somebody, goes, in_words, is_for_health, restless,
-    unwell,
+    EARLIER_ONE_RUNS, changing, for_somebody, goes, in_words, is_for_health, restless, unwell,
 };
 use super::{
     Change, Container, Deployment, Ending, Image, Origin, Plan, Replaces, Setback, Situation,
@@ -19,7 +18,7 @@ use super::{
 };
 
 const MAKES_WAY: &str = "its predecessor has its volumes, and is being stopped";
-const NOT_WELL_YET: &str = "it runs, and is not well yet";
+pub(super) const NOT_WELL_YET: &str = "it runs, and is not well yet";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 
 /// What is wanted in one place, and what is there.
@@ -390,82 +389,6 @@ impl<'a> Place<'a> {
     }
 }
 
-/// It runs and is not well: it has its time. Then it goes if it `may`, as something else can serve,
-/// and is started again if nothing can.
-fn watch_over(
-    current: &Container,
-    wanted: &Deployment,
-    may_go: bool,
-    situation: &Situation<'_>,
-    plan: &mut Plan,
-    changes: &mut Vec<Change>,
-) -> Option<String> {
-    if let Some((port, until)) = may_yet_listen(current, situation.now) {
-        plan.look_by(until);
-        return Some(format!("it runs, and nothing listens at port {port} yet"));
-    }
-    let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
-    let is_over = current.health == Health::Unhealthy
-        || give_up.is_some_and(|give_up| give_up <= situation.now);
-    if !is_over {
-        give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
-        return Some(complaining(NOT_WELL_YET, current));
-    }
-    let note = complaining(unwell(current), current);
-    if may_go {
-        changes.extend(remove(current, Why::Unwell(note.clone())));
-        return Some(note);
-    }
-    // It has its time after every start, and may become well by itself in a pause.
-    let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
-    let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
-    match waits.max() {
-        Some(until) => plan.look_by(until),
-        None => changes.extend(remove(current, Why::Restarted(note.clone()))),
-    }
-    Some(note)
-}
-
-/// Starts one of these, if none is up, and if none may still have its volumes.
-fn serve_again(
-    these: &[&Container],
-    wanted: &Deployment,
-    situation: &Situation<'_>,
-    plan: &mut Plan,
-    changes: &mut Vec<Change>,
-) {
-    if these.iter().any(|it| it.is_up()) {
-        return;
-    }
-    let Some(standing) = these.iter().find(|it| can_serve_again(it)) else { return };
-    let others = these.iter().filter(|it| it.id != standing.id);
-    let first: Vec<_> = others.filter(|it| keeps_volumes(it, wanted)).copied().collect();
-    if !first.is_empty() {
-        return changes.extend(first.into_iter().filter_map(make_way));
-    }
-    match pause(standing, situation) {
-        Some(until) => plan.look_by(until),
-        None => changes.push(start(standing)),
-    }
-}
-
-/// Until when one that does not stay up is left alone.
-fn pause(container: &Container, situation: &Situation<'_>) -> Option<Instant> {
-    let setback = situation.setbacks.get(&container.origin.deployment?)?;
-    Some(setback.until).filter(|until| *until > situation.now)
-}
-
-/// Whether nothing has led to it for long enough.
-fn is_drained(container: &Container, situation: &Situation<'_>, plan: &mut Plan) -> bool {
-    let deployment: Option<DeploymentId> = container.origin.deployment;
-    let Some(since) = deployment.and_then(|id| situation.released.get(&id)) else { return false };
-    let end: Instant = *since + situation.drain;
-    if end > situation.now {
-        plan.look_by(end);
-    }
-    end <= situation.now
-}
-
 /// Whether anything may be done about it now.
 pub(super) fn may_change(wanted: &Deployment, situation: &Situation<'_>) -> bool {
     // What is to be told cannot be told while nobody listens.
@@ -492,14 +415,14 @@ pub(super) fn remove(container: &Container, why: Why) -> Option<Change> {
 }
 
 /// A predecessor lets go of its volumes, and stays for the case that its successor fails.
-fn make_way(container: &Container) -> Option<Change> {
+pub(super) fn make_way(container: &Container) -> Option<Change> {
     match container.state {
         State::Running => remove(container, Why::MakesWay),
         _ => remove(container, Why::Stuck),
     }
 }
 
-fn start(container: &Container) -> Change {
+pub(super) fn start(container: &Container) -> Change {
     let (id, origin) = (container.id.clone(), container.origin.clone());
     let unwell = match &container.told_to_end {
         Some(Ending::Returns(why)) => Some(why.clone()),

@@ -1,11 +1,16 @@
-use fluke_model::id::CommitId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluke_model::id::{CommitId, SessionId};
 use fluke_model::policy::Trigger;
 use fluke_model::snapshot::Snapshot;
 
 use super::*;
 use crate::executor::Allow;
 use crate::services::fixture;
+use crate::services::lane::desired::Desired;
 use crate::services::lane::since::LONGEST_CHANGE;
+use crate::services::lane::state::Cause;
 use crate::services::lane::tests::asleep;
 use crate::state::Held;
 

@@ -1,0 +1,90 @@
+//! What is done to a container for what it is like, whatever else is in its place.
+
+use std::time::Instant;
+
+use fluke_model::service::{DeploymentId, Health};
+
+use super::condition::{can_serve_again, keeps_volumes, may_yet_listen, time_to_be_well};
+use super::place::{NOT_WELL_YET, make_way, remove, start};
+use super::words::{complaining, unwell};
+use super::{Change, Container, Deployment, Plan, Situation, Why};
+
+/// It runs and is not well: it has its time. Then it goes if it `may`, as something else can serve,
+/// and is started again if nothing can.
+pub(super) fn watch_over(
+    current: &Container,
+    wanted: &Deployment,
+    may_go: bool,
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+    changes: &mut Vec<Change>,
+) -> Option<String> {
+    if let Some((port, until)) = may_yet_listen(current, situation.now) {
+        plan.look_by(until);
+        return Some(format!("it runs, and nothing listens at port {port} yet"));
+    }
+    let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
+    let is_over = current.health == Health::Unhealthy
+        || give_up.is_some_and(|give_up| give_up <= situation.now);
+    if !is_over {
+        give_up.into_iter().for_each(|give_up| plan.look_by(give_up));
+        return Some(complaining(NOT_WELL_YET, current));
+    }
+    let note = complaining(unwell(current), current);
+    if may_go {
+        changes.extend(remove(current, Why::Unwell(note.clone())));
+        return Some(note);
+    }
+    // It has its time after every start, and may become well by itself in a pause.
+    let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
+    let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
+    match waits.max() {
+        Some(until) => plan.look_by(until),
+        None => changes.extend(remove(current, Why::Restarted(note.clone()))),
+    }
+    Some(note)
+}
+
+/// Starts one of these, if none is up, and if none may still have its volumes.
+pub(super) fn serve_again(
+    these: &[&Container],
+    wanted: &Deployment,
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+    changes: &mut Vec<Change>,
+) {
+    if these.iter().any(|it| it.is_up()) {
+        return;
+    }
+    let Some(standing) = these.iter().find(|it| can_serve_again(it)) else { return };
+    let others = these.iter().filter(|it| it.id != standing.id);
+    let first: Vec<_> = others.filter(|it| keeps_volumes(it, wanted)).copied().collect();
+    if !first.is_empty() {
+        return changes.extend(first.into_iter().filter_map(make_way));
+    }
+    match pause(standing, situation) {
+        Some(until) => plan.look_by(until),
+        None => changes.push(start(standing)),
+    }
+}
+
+/// Until when one that does not stay up is left alone.
+pub(super) fn pause(container: &Container, situation: &Situation<'_>) -> Option<Instant> {
+    let setback = situation.setbacks.get(&container.origin.deployment?)?;
+    Some(setback.until).filter(|until| *until > situation.now)
+}
+
+/// Whether nothing has led to it for long enough.
+pub(super) fn is_drained(
+    container: &Container,
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+) -> bool {
+    let deployment: Option<DeploymentId> = container.origin.deployment;
+    let Some(since) = deployment.and_then(|id| situation.released.get(&id)) else { return false };
+    let end: Instant = *since + situation.drain;
+    if end > situation.now {
+        plan.look_by(end);
+    }
+    end <= situation.now
+}
