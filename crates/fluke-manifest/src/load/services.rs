@@ -12,18 +12,13 @@ use crate::hcl::problem::Problem;
 use crate::schema::Entrance;
 
 /// All services by name. What two of them claim is a problem of the later one.
-pub(super) fn collect(files: &mut [File<'_>], taken: bool) -> BTreeMap<ServiceName, Arc<Service>> {
+pub(super) fn collect(files: &mut [File<'_>]) -> BTreeMap<ServiceName, Arc<Service>> {
     let mut services: BTreeMap<ServiceName, Arc<Service>> = BTreeMap::new();
     let mut entrances: HashMap<Entrance, Arc<Service>> = HashMap::new();
     let mut totals = Totals::default();
     for File { known, task_problems, .. } in files {
         for declared in known.iter().flat_map(|known| &known.services) {
             let DeclaredService { service, header, .. } = declared;
-            if !taken {
-                let message = "this version of fluke does not run services yet";
-                task_problems.push(Problem::new(*header, message));
-                continue;
-            }
             if let Some(other) = services.get(&service.name) {
                 let message = format!("service `{}` is defined twice", service.name);
                 let help = format!("the other one is at {}; rename one of them", other.defined);

@@ -404,14 +404,6 @@ fn what_two_services_claim_is_a_problem_of_the_later_one() {
 }
 
 #[test]
-fn who_cannot_run_services_says_so() {
-    let tree = MemoryTree::new([("a.fluke.hcl", service("web", "").as_str())]);
-    let loaded = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree);
-    let found: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
-    assert_eq!(found, ["a.fluke.hcl:1:1: this version of fluke does not run services yet"]);
-}
-
-#[test]
 fn a_service_is_defined_once() {
     let one = service("web", "");
     let loaded = load(&[("a.fluke.hcl", &one), ("b.fluke.hcl", &one)]);
@@ -426,7 +418,7 @@ fn a_service_is_defined_once() {
 
 #[test]
 fn a_service_is_read_again_only_when_it_or_what_it_uses_changed() {
-    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob").taking_services();
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
     let mut read = |version: &str| {
         let locals = format!("locals {{\n  version = \"{version}\"\n}}\n");
         let web = FULL.replace("locals {\n  version = \"1.4.2\"\n}\n", "");
