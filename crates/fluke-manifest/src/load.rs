@@ -42,8 +42,6 @@ pub struct Loader {
     locals: Locals,
     /// All tasks of it, if nothing was wrong.
     tasks: Option<Tasks>,
-    /// Whether anything runs services; a manifest that asks for them is else a mistake.
-    takes_services: bool,
 }
 
 type Tasks = BTreeMap<TaskName, Arc<Task>>;
@@ -71,12 +69,7 @@ impl Loader {
     pub fn new(glob: &str) -> Result<Self, GlobError> {
         let manifests = GlobBuilder::new(glob).literal_separator(true).build()?.compile_matcher();
         let (known, locals) = (Vec::new(), Locals::default());
-        Ok(Self { manifests, known, locals, tasks: None, takes_services: false })
-    }
-
-    /// The same, for whoever can run services.
-    pub fn taking_services(self) -> Self {
-        Self { takes_services: true, ..self }
+        Ok(Self { manifests, known, locals, tasks: None })
     }
 
     /// Reads all manifests of `tree` into one model. Order of files never matters.
@@ -92,7 +85,7 @@ impl Loader {
         read_tasks(&mut files, &locals, tree, &budget);
         let updated = self.tasks.take().and_then(|tasks| update(tasks, &gone, &files));
         let tasks = updated.unwrap_or_else(|| collect(&mut files));
-        let services = services::collect(&mut files, self.takes_services);
+        let services = services::collect(&mut files);
         let more = diagnose(&files, tree, &mut diagnostics);
         let count = files.len();
         self.known = files.into_iter().filter_map(KnownFile::of).collect();

@@ -8,7 +8,7 @@ mod shell;
 mod systemd;
 mod task;
 
-pub use service::{Entrance, ReadService, read_service};
+pub use service::{ClaimedAt, Entrance, ReadService, read_service};
 pub use task::{ReadTask, read_task};
 
 use fluke_model::task::ExecutorSpec;

@@ -169,7 +169,7 @@ impl Server {
         let doors = Doors::open(&settings).await?;
         let changes = Changes::default();
         let (events, event_writer) = start_events(&settings.history, &changes).await;
-        let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?.taking_services();
+        let loader = fluke_manifest::Loader::new(&settings.manifest_glob)?;
         let (source, handle) =
             Source::new(settings.source, loader, settings.default_policy, events.clone());
         let alerter = match &settings.alert_webhook {

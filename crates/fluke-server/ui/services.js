@@ -2,7 +2,7 @@
 
 import { pathOf, resource } from "./api.js";
 import { agentLink, empty, facts, notice, nothingHere, outOfDate, output, policyTag, selectorList, serviceLink, trouble, waiting } from "./parts.js";
-import { count, policyMeaning, STATUSES, statusName } from "./words.js";
+import { asWritten, count, policyMeaning, STATUSES, statusName } from "./words.js";
 import { statusIcon } from "./icons.js";
 import { listen } from "./store.js";
 import { reconcileButton } from "./reconcile.js";
@@ -134,6 +134,46 @@ export function servicePage(go, name, redraw) {
   };
 }
 
+function containers(service) {
+  const settings = settingsOf(service);
+  return settings.length > 0 && [h("h2", null, "Containers"), facts(...settings)];
+}
+
+/** What Git says of its containers, besides the image; what is not set is not told. */
+function settingsOf(service) {
+  const { ports, command = [], env = [], volumes = {}, health, cpu_millis: cpu, memory, reschedule_after_ms: movesAfter } = service;
+  const code = (text) => h("code", null, text);
+  const lines = (list) => list.map((line, at) => [at > 0 && h("br"), code(line)]);
+  return [
+    ports.length > 0 && ["Ports", lines(ports.map(sayPort))],
+    command.length > 0 && ["Command", code(command.map(quoted).join(" "))],
+    env.length > 0 && ["Variables", code(env.join(", "))],
+    Object.keys(volumes).length > 0 && ["Volumes", lines(Object.entries(volumes).map(([name, path]) => `${name}: ${path}`))],
+    health && ["Health", [code(health.command), " ", h("span", { class: "quiet" }, sayHealth(health))]],
+    (cpu || memory) && ["Resources", [cpu && `cpu ${cpu / 1000}`, memory && `memory ${amount(memory)}`].filter(Boolean).join(", ")],
+    movesAfter !== undefined && ["Moves", `from a host away for ${asWritten(movesAfter)}`],
+  ].filter(Boolean);
+}
+
+function sayPort({ name, container, protocol, domain, external }) {
+  return `${name}: ${container}/${protocol}, from ${domain || external ? entrance({ domain, external, protocol }) : "within the mesh alone"}`;
+}
+
+/** As a shell takes it literally. */
+const quoted = (word) => (/^[A-Za-z0-9\-_./:@%+=,]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function sayHealth({ interval_ms: interval, timeout_ms: timeout, retries, start_period_ms: start }) {
+  return `(every ${asWritten(interval)}, timeout ${asWritten(timeout)}, retries ${retries}${start > 0 ? `, start period ${asWritten(start)}` : ""})`;
+}
+
+const AMOUNTS = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+/** In the largest unit of which it is a whole number. */
+function amount(bytes) {
+  const [size, unit] = AMOUNTS.find(([size]) => bytes % size === 0);
+  return `${bytes / size}${unit}`;
+}
+
 function draw(service, history) {
   const replicas = [...service.deployments].sort(byWeight);
   const lack = lackOfWays(service);
@@ -159,7 +199,8 @@ function draw(service, history) {
         replicas.length === 0 && empty("Nothing runs yet"),
         h("ul", { class: "cards", "data-list": true }, replicas.map((it) => replicaCard(service, it))),
         h("h2", null, "Reached at"),
-        ways(service)),
+        ways(service),
+        containers(service)),
       h("section", { "aria-label": "Timeline" }, h("h2", null, "Timeline"), history.render({ withService: false }))),
   ];
 }
@@ -173,7 +214,7 @@ function replicaCard(service, it) {
       h("span", null, stands(it)),
       waits && reconcileButton({ scope: "service", name: service.name, agent: it.agent }, { "aria-label": `Reconcile ${service.name} on ${it.agent} …` })),
     it.note && h("p", { class: "reason" }, it.note),
-    h("p", { class: "quiet small" }, h("code", null, it.image), it.digest && [" ", h("code", { title: it.digest }, it.digest.slice(0, 19))], it.address && [" · at ", h("code", null, it.address)]));
+    h("p", { class: "quiet small" }, it.container && [h("code", null, it.container), " · "], h("code", null, it.image), it.digest && [" ", h("code", { title: it.digest }, it.digest.slice(0, 19))], it.address && [" · at ", h("code", null, it.address)]));
 }
 
 /** How far it is, and how it feels where somebody asks it. */

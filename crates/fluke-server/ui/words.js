@@ -86,6 +86,14 @@ export function took(ms) {
   return ms < 60000 ? `${(ms / 1000).toFixed(1)} s` : span(ms / 1000);
 }
 
+/** A setting as manifests write it, with all its digits: `1500ms`, `10s`, `1h30m`. */
+export function asWritten(ms) {
+  if (ms === 0 || ms % 1000 !== 0) return `${ms}ms`;
+  const seconds = ms / 1000;
+  const parts = [[Math.floor(seconds / 3600), "h"], [Math.floor(seconds / 60) % 60, "m"], [seconds % 60, "s"]];
+  return parts.filter(([number]) => number > 0).map(([number, unit]) => `${number}${unit}`).join("");
+}
+
 const SAID = {
   commit_accepted: () => "Commit in force",
   commit_rejected: () => "Commit rejected",

@@ -11,8 +11,8 @@ pub(super) const ROW: Row = Row {
     reach: "≤ 8 s",
     how: "As `restart`, with two containers on every host. One of them ends while the server is \
           away; `agreed`: until no host's names lead there any more. A server that has just started \
-          knows less than its agents do, and tells them nothing of each other for 30 s: that is \
-          part of it.",
+          knows less than its agents do, and tells them nothing of each other until all are back, \
+          30 s at most: that is part of it.",
     turn: Turn::OnRequest,
     measure,
 };

@@ -15,7 +15,7 @@ use crate::hcl::scope::{Lookup, Scope, Variables};
 use crate::hcl::source::Source;
 use crate::hcl::{Parsed, eval, parse};
 use crate::locals::{Changed, Definition, Locals};
-use crate::schema::{ReadService, ReadTask, read_service, read_task};
+use crate::schema::{ClaimedAt, ReadService, ReadTask, read_service, read_task};
 use crate::tree::{EntryKind, Tree, TreeEntry, TreeError};
 
 /// One manifest of the tree at hand.
@@ -39,11 +39,11 @@ pub(super) struct File<'t> {
 /// Tasks, each with where it is declared.
 type Declared = Box<[(Arc<Task>, Span)]>;
 
-/// A service, and where it and each of its ports is declared.
+/// A service, where it is declared, and where each of its ports claims something.
 pub(super) struct DeclaredService {
     pub(super) service: Arc<Service>,
     pub(super) header: Span,
-    pub(super) ports: Vec<Span>,
+    pub(super) ports: Vec<ClaimedAt>,
 }
 
 /// What a file means, and what that depends on besides the file itself.
@@ -260,8 +260,8 @@ fn location(source: &Source<'_>, block: &Block) -> Location {
     Location { file: source.file().to_string(), line }
 }
 
-fn place_service(read: ReadService, defined: Location) -> (Service, Vec<Span>) {
-    let (ports, spans) = read.ports.into_iter().unzip();
+fn place_service(read: ReadService, defined: Location) -> (Service, Vec<ClaimedAt>) {
+    let (ports, claimed_at) = read.ports.into_iter().unzip();
     let service = Service {
         name: read.name,
         description: read.description,
@@ -273,7 +273,7 @@ fn place_service(read: ReadService, defined: Location) -> (Service, Vec<Span>) {
         ports,
         defined,
     };
-    (service, spans)
+    (service, claimed_at)
 }
 
 fn place(read: ReadTask, defined: Location) -> Task {

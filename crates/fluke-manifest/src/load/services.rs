@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use fluke_model::bounds::{MAX_REPLICAS, MAX_ROWS};
-use fluke_model::id::ServiceName;
+use fluke_model::id::{PortName, ServiceName};
 use fluke_model::service::Service;
 
 use super::file::{DeclaredService, File};
@@ -12,18 +12,13 @@ use crate::hcl::problem::Problem;
 use crate::schema::Entrance;
 
 /// All services by name. What two of them claim is a problem of the later one.
-pub(super) fn collect(files: &mut [File<'_>], taken: bool) -> BTreeMap<ServiceName, Arc<Service>> {
+pub(super) fn collect(files: &mut [File<'_>]) -> BTreeMap<ServiceName, Arc<Service>> {
     let mut services: BTreeMap<ServiceName, Arc<Service>> = BTreeMap::new();
-    let mut entrances: HashMap<Entrance, Arc<Service>> = HashMap::new();
+    let mut entrances = Entrances::new();
     let mut totals = Totals::default();
     for File { known, task_problems, .. } in files {
         for declared in known.iter().flat_map(|known| &known.services) {
             let DeclaredService { service, header, .. } = declared;
-            if !taken {
-                let message = "this version of fluke does not run services yet";
-                task_problems.push(Problem::new(*header, message));
-                continue;
-            }
             if let Some(other) = services.get(&service.name) {
                 let message = format!("service `{}` is defined twice", service.name);
                 let help = format!("the other one is at {}; rename one of them", other.defined);
@@ -67,24 +62,36 @@ impl Totals {
     }
 }
 
-/// Two services that answer the same would be a coin toss for every request.
-fn rivals(
-    declared: &DeclaredService,
-    entrances: &mut HashMap<Entrance, Arc<Service>>,
-) -> Vec<Problem> {
+/// Which port of which service has each way in.
+type Entrances = HashMap<Entrance, (Arc<Service>, PortName)>;
+
+/// Two ports that answer the same would be a coin toss for every request.
+fn rivals(declared: &DeclaredService, entrances: &mut Entrances) -> Vec<Problem> {
+    let DeclaredService { service, header, ports } = declared;
     let mut problems = Vec::new();
-    for (port, span) in declared.service.ports.iter().zip(&declared.ports) {
+    for (port, claimed_at) in service.ports.iter().zip(ports) {
         let Some(entrance) = Entrance::of(port) else { continue };
-        let taken = entrance.rivals().into_iter().find_map(|rival| entrances.get(&rival).cloned());
-        if let Some(other) = taken {
-            let message = format!("{entrance} is taken by the service `{}`", other.name);
-            let help = format!("it is defined at {}; only one of them can have it", other.defined);
-            problems.push(Problem::new(*span, message).help(help));
+        let taken = entrance.rivals().into_iter().find_map(|it| entrances.get_key_value(&it));
+        if let Some((rival, (other, its))) = taken {
+            let (by, help) = match other.name == service.name {
+                true => (
+                    format!("the port `{its}` of this service"),
+                    "only one of the two can have it".to_string(),
+                ),
+                false => (
+                    format!("the service `{}`", other.name),
+                    format!("it is defined at {}; only one of them can have it", other.defined),
+                ),
+            };
+            let place = claimed_at.against(rival).unwrap_or(*header);
+            let message = format!("{entrance} is taken by {by}");
+            problems.push(Problem::new(place, message).help(help));
         }
-        entrances.insert(entrance.clone(), declared.service.clone());
-        if let Entrance::Name(port, _) = entrance {
-            entrances.entry(Entrance::AnyName(port)).or_insert(declared.service.clone());
+        let owner = (service.clone(), port.name.clone());
+        if let Entrance::Name(external, _) = entrance {
+            entrances.entry(Entrance::AnyName(external)).or_insert_with(|| owner.clone());
         }
+        entrances.insert(entrance, owner);
     }
     problems
 }

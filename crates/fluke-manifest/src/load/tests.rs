@@ -10,8 +10,8 @@ use super::*;
 use crate::tree::MemoryTree;
 
 fn load(files: &[(&str, &str)]) -> Loaded {
-    let loader = Loader::new(DEFAULT_GLOB).expect("a glob");
-    loader.taking_services().load(&MemoryTree::new(files.iter().copied()))
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
+    loader.load(&MemoryTree::new(files.iter().copied()))
 }
 
 fn model(files: &[(&str, &str)]) -> Model {

@@ -4,6 +4,8 @@ mod image;
 mod port;
 mod size;
 
+pub use port::ClaimedAt;
+
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use fluke_model::policy::Policy;
 use fluke_model::service::{ContainerSpec, HealthSpec, Port, RESCHEDULE_AFTER, Resources};
 
 use super::{drift, selector};
-use crate::hcl::ast::{Block, Span};
+use crate::hcl::ast::Block;
 use crate::hcl::decode::{Field, Fields, Mistake, Reported, Spanned};
 
 /// What to do with what is too much for a manifest.
@@ -38,8 +40,8 @@ pub struct ReadService {
     pub reschedule_after: Duration,
     /// What runs.
     pub container: ContainerSpec,
-    /// How it is reached, each with where that is said.
-    pub ports: Vec<(Port, Span)>,
+    /// How it is reached, each with where it claims something.
+    pub ports: Vec<(Port, ClaimedAt)>,
 }
 
 /// Reads a `service` block; what is wrong with it is reported.
@@ -253,7 +255,7 @@ fn read_resources(mut fields: Fields<'_, '_>) -> Resources {
         match (10.0..=1_024_000.0).contains(&millis) {
             true => Ok(millis as u32),
             false => Err(Mistake::value(format!("{cores} is not a number of cores"))
-                .help("for example 0.5 for half a core; at least 0.01")),
+                .help("for example 0.5 for half a core; from 0.01 to 1024")),
         }
     }));
     let memory = fields.optional(Field::string("memory").then(size::parse));

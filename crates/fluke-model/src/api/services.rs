@@ -1,14 +1,15 @@
 //! Services: what should run, what does, and how it is reached.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentName, PortName, ServiceName};
+use crate::id::{AgentName, PortName, ServiceName, VolumeName};
 use crate::label::Selector;
 use crate::policy::Policy;
-use crate::service::{DeploymentId, Health, Phase, Port};
+use crate::service::{DeploymentId, Health, HealthSpec, Phase, Port};
 use crate::status::Status;
 
 /// `GET services`
@@ -38,6 +39,31 @@ pub struct ServiceView {
     pub image: String,
     /// How many there should be; null: one on each matching host.
     pub replicas: Option<u32>,
+    /// For how many milliseconds a host may be away before its replicas are started elsewhere;
+    /// absent where they never are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reschedule_after_ms: Option<u64>,
+    /// What runs instead of the image's own command. This, and all up to `memory`, is told only of a
+    /// service that is asked for by its name: it may be large.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Names of variables. What they are is never told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Where each is found in the container.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub volumes: BTreeMap<VolumeName, String>,
+    /// How containers are asked whether they are well; without it, running counts as healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HealthSpec")]
+    pub health: Option<HealthSpec>,
+    /// What a container may use, in thousandths of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+    /// What a container may use, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// The worst of its replicas on connected hosts; offline where all are.
     pub status: Status,
     /// How many replicas there are, and how they stand.

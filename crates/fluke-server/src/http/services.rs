@@ -47,7 +47,7 @@ pub(super) async fn one(
     in_force(&app)?;
     let look = move |app: &App| {
         let book = app.desk.book();
-        match listing::service(&book, &name, looking(app, &|it| app.registry.idle(it))) {
+        match listing::whole_service(&book, &name, looking(app, &|it| app.registry.idle(it))) {
             Some(service) => {
                 drop(book);
                 Overview::json(&service)

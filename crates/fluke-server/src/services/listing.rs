@@ -13,8 +13,8 @@ use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
 use fluke_model::service::{
-    DeploymentId, DeploymentIds, DeploymentReport, Health, Phase, Port, Replica, Service,
-    ServiceExecutor, Traffic,
+    ContainerSpec, DeploymentId, DeploymentIds, DeploymentReport, Health, Phase, Port, Replica,
+    Service, ServiceExecutor, Traffic,
 };
 use fluke_model::status::Status;
 
@@ -50,6 +50,21 @@ pub struct Looking<'a> {
 /// One service of the commit in force.
 pub fn service(book: &Book, name: &str, looking: Looking<'_>) -> Option<ServiceView> {
     Some(view(book, book.services().get(name)?, looking))
+}
+
+/// The same with what its containers are made from, which may be large.
+pub fn whole_service(book: &Book, name: &str, looking: Looking<'_>) -> Option<ServiceView> {
+    let ContainerSpec { image: _, command, env, volumes, health, resources } =
+        &book.services().get(name)?.container;
+    Some(ServiceView {
+        command: command.clone().unwrap_or_default(),
+        env: env.keys().cloned().collect(),
+        volumes: volumes.clone(),
+        health: health.clone(),
+        cpu_millis: resources.cpu_millis,
+        memory: resources.memory,
+        ..service(book, name, looking)?
+    })
 }
 
 /// All of them, in order; each is looked at when it is asked for.
@@ -119,6 +134,13 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
         defined: service.defined.to_string(),
         image: service.container.image.clone(),
         replicas: service.replicas,
+        reschedule_after_ms: moves_after(service),
+        command: Vec::new(),
+        env: Vec::new(),
+        volumes: BTreeMap::new(),
+        health: None,
+        cpu_millis: None,
+        memory: None,
         status,
         counts,
         ports: service.ports.clone(),
@@ -128,6 +150,12 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
         deployments,
         waiting,
     }
+}
+
+/// When replicas of a host that is away are started elsewhere, if they ever are.
+fn moves_after(service: &Service) -> Option<u64> {
+    let moves = service.replicas.is_some() && !service.container.is_stateful();
+    moves.then_some(service.reschedule_after.as_millis() as u64)
 }
 
 /// The deployments that there should be, and where.

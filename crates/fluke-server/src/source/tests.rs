@@ -58,7 +58,7 @@ fn follow(repository: &Repository, poll_interval: Duration) -> Running {
 
 fn start(config: SourceConfig, glob: &str) -> Running {
     let events = Arc::<Recorded>::default();
-    let loader = Loader::new(glob).expect("a pattern").taking_services();
+    let loader = Loader::new(glob).expect("a pattern");
     let (source, handle) = Source::new(config, loader, Policy::Remediate, events.clone());
     Running { handle, events, task: tokio::spawn(source.run()) }
 }

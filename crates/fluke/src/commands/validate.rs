@@ -145,10 +145,9 @@ fn manifest(path: &Path, glob: &str) -> Result<Checked, Failure> {
 
 fn load(root: &Path, glob: &str) -> Result<Loaded, Failure> {
     let tree = FolderTree::read(root).map_err(|error| Failure::from_error(&error))?;
-    let loader = Loader::new(glob).map_err(|error| {
+    let mut loader = Loader::new(glob).map_err(|error| {
         Failure::new(format!("`{glob}` is not a pattern for files")).because(&error)
     })?;
-    let mut loader = loader.taking_services();
     let mut loaded = loader.load(&tree);
     loaded.diagnostics.extend(left_out(tree.skipped()));
     Ok(loaded)

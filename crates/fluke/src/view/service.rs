@@ -1,5 +1,7 @@
 //! Services: in a list, and one of them with all that belongs to it.
 
+mod definition;
+
 use fluke_model::api::{DeploymentView, RouteView, ServiceView};
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::policy::Policy;
@@ -7,7 +9,6 @@ use fluke_model::service::{Health, Phase};
 use fluke_model::status::Status;
 
 use super::fleet::{self, GONE};
-use super::task::selector;
 use crate::colour::Paint;
 use crate::report::{Report, count};
 use crate::sanitise;
@@ -123,11 +124,16 @@ fn is_given_up(route: &RouteView) -> bool {
 
 /// Where the world finds it.
 fn entrance(route: &RouteView) -> String {
-    match (&route.domain, route.external) {
-        (Some(domain), None) => domain.clone(),
-        (Some(domain), Some(external)) => format!("{domain}:{external}/{}", route.protocol),
-        (None, Some(external)) => format!(":{external}/{}", route.protocol),
-        (None, None) => route.port.to_string(),
+    let way = way_in(route.domain.as_deref(), route.external, &route.protocol);
+    way.unwrap_or_else(|| route.port.to_string())
+}
+
+/// A way in from outside, if it is one.
+fn way_in(domain: Option<&str>, external: Option<u16>, protocol: &str) -> Option<String> {
+    match (domain, external) {
+        (Some(domain), None) => Some(domain.to_string()),
+        (domain, Some(port)) => Some(format!("{}:{port}/{protocol}", domain.unwrap_or_default())),
+        (None, None) => None,
     }
 }
 
@@ -158,26 +164,8 @@ pub fn describe(service: &ServiceView, style: Style) -> String {
     tell_lack_of_ways(&mut report, service);
     tell_replicas(&mut report, &deployments);
     tell_ways(&mut report, service);
-    report.heading("Definition");
-    report.fields(
-        2,
-        &[
-            ("description", service.description.clone().unwrap_or_else(|| "none".into())),
-            ("defined", service.defined.clone()),
-            ("policy", service.policy.as_str().to_string()),
-            ("selector", selector(&service.selector)),
-            ("image", service.image.clone()),
-            ("replicas", wanted(service)),
-        ],
-    );
+    definition::tell(&mut report, service);
     report.finish()
-}
-
-fn wanted(service: &ServiceView) -> String {
-    match service.replicas {
-        Some(replicas) => replicas.to_string(),
-        None => "one on each matching host".into(),
-    }
 }
 
 /// In words, how it stands.
@@ -313,7 +301,8 @@ fn tell_replicas(report: &mut Report, deployments: &[&DeploymentView]) {
         Column::new("STATUS"),
         Column::new("STATE"),
         Column::cut("ADDRESS", 2, 12),
-        Column::cut("IMAGE", 4, 20),
+        Column::cut("CONTAINER", 4, 20),
+        Column::cut("IMAGE", 5, 20),
         Column::below("NOTE", 1, 28),
     ]);
     for it in deployments {
@@ -326,6 +315,7 @@ fn tell_replicas(report: &mut Report, deployments: &[&DeploymentView]) {
                 _ => state(it.phase, it.health).into(),
             },
             it.address.map_or("-".into(), |address| address.to_string()).into(),
+            sanitise::line(it.container.as_deref().unwrap_or("-")).into(),
             sanitise::line(&it.image).into(),
             sanitise::first_line(it.note.as_deref().unwrap_or("")).into(),
         ]);

@@ -404,7 +404,8 @@ fn web() -> ServiceView {
             "agent": agent, "connected": status != "offline", "replica": number,
             "deployment": "9a1b0c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b",
             "status": status, "phase": phase, "health": "none", "image": "registry.example/shop/web:1.4.2",
-            "digest": null, "container": null, "serves": status == "in_sync", "note": note,
+            "digest": null, "serves": status == "in_sync", "note": note,
+            "container": (phase == "running").then(|| format!("web-{number}-9a1b0c2d3e4f")),
             "address": if phase == "running" { json!(format!("10.200.{}.2", 7 + number)) } else { Value::Null },
         })
     };
@@ -412,8 +413,22 @@ fn web() -> ServiceView {
         "name": "web", "description": "Storefront", "policy": "remediate",
         "selector": {"match_labels": {"role": "app"}}, "defined": "shop/web.fluke.hcl:1",
         "image": "registry.example/shop/web:1.4.2", "replicas": 4, "status": "failed",
+        "command": ["serve", "--motto", "it's \u{1b}[31mours"],
+        "env": ["DATABASE_URL", "LOG"],
+        "volumes": {"cache": "/var/cache", "data": "/data"},
+        "health": {
+            "command": "wget -qO- localhost:3000/health", "interval_ms": 10_000,
+            "timeout_ms": 5_000, "retries": 3, "start_period_ms": 90_000
+        },
+        "cpu_millis": 500, "memory": 268_435_456,
         "counts": {"wanted": 4, "running": 1, "serving": 1, "failed": 1},
-        "ports": [], "hostname": "web.internal", "addresses": ["10.200.7.2"],
+        "ports": [
+            {"name": "admin", "container": 9000, "protocol": "tcp"},
+            {"name": "game", "container": 7777, "protocol": "udp", "external": 11001},
+            {"name": "http", "container": 3000, "protocol": "http", "domain": "shop.example.com"},
+            {"name": "mail", "container": 465, "protocol": "tcp", "external": 10465, "domain": "mail.example.com"}
+        ],
+        "hostname": "web.internal", "addresses": ["10.200.7.2"],
         "routes": [{
             "port": "http", "protocol": "http", "domain": "shop.example.com",
             "upstreams": ["10.200.7.2:3000"], "loaded": 1, "proxies": 2,
@@ -437,6 +452,22 @@ fn a_service_tells_what_is_wrong_first() {
         let list = service::list(&[web()]).render(terminal(width), 0);
         insta::assert_snapshot!(format!("services_{width}"), fitting(list, width));
     }
+}
+
+#[test]
+fn what_a_service_does_not_set_is_not_told() {
+    let mut it = web();
+    it.ports.clear();
+    it.command.clear();
+    it.volumes.clear();
+    (it.health, it.memory) = (None, None);
+    it.reschedule_after_ms = Some(600_000);
+    let text = service::describe(&it, PIPE);
+    let (_, definition) = text.split_once("replicas     ").expect("it is told");
+    assert_eq!(
+        definition,
+        "4 (they move from a host away for 10m)\n  env          DATABASE_URL, LOG\n  resources    cpu 0.5\n"
+    );
 }
 
 #[test]

@@ -233,6 +233,8 @@ async fn services_tell_what_is_wrong_first_and_change_without_a_reload() {
     page.says("unauthorized: authentication required").await;
     page.says("3 of 5 layers are here").await;
     page.says("loaded by 1 of 1 proxy").await;
+    page.says("http: 3000/http, from shop.example.com").await;
+    page.says("(every 10s, timeout 5s, retries 3)").await;
 
     let web = stage.well("web", "app-03", [10, 200, 4, 2]).await;
     stage.runs("app-03", vec![web]).await;

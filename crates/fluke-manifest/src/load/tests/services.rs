@@ -173,18 +173,6 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
             "9:14 a tcp port with a `domain` needs an `external`; say where proxies listen for it, for example external = 8443",
         ),
         (
-            "  port \"t\" {\n    container = 80\n    protocol = \"tcp\"\n    external = 443\n  }",
-            "9:16 the external port 443 is not free: proxies take requests there; choose another",
-        ),
-        (
-            "  port \"t\" {\n    container = 80\n    protocol = \"tcp\"\n    external = 781\n  }",
-            "9:16 the external port 781 is not free: proxies are asked there how they are; choose another",
-        ),
-        (
-            "  port \"u\" {\n    container = 80\n    protocol = \"udp\"\n    external = 53\n  }",
-            "9:16 the external port 53 is not free: hosts answer containers' questions for names there; choose another",
-        ),
-        (
             "  port \"a\" {\n    container = 80\n  }\n  port \"a\" {\n    container = 81\n  }",
             "9:3 port `a` is declared twice in this service; give one of the two another name",
         ),
@@ -202,11 +190,19 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
         ),
         (
             "  resources {\n    cpu = 0\n  }",
-            "7:11 `cpu`: 0 is not a number of cores; for example 0.5 for half a core; at least 0.01",
+            "7:11 `cpu`: 0 is not a number of cores; for example 0.5 for half a core; from 0.01 to 1024",
+        ),
+        (
+            "  resources {\n    cpu = 1025\n  }",
+            "7:11 `cpu`: 1025 is not a number of cores; for example 0.5 for half a core; from 0.01 to 1024",
         ),
         (
             "  resources {\n    memory = \"256\"\n  }",
             "7:14 `memory`: \"256\" is not an amount of memory; for example \"256MiB\" or \"2GiB\"",
+        ),
+        (
+            "  resources {\n    memory = \"1048577GiB\"\n  }",
+            "7:14 `memory`: \"1048577GiB\" is more than the 1048576GiB that are accepted; for example \"256MiB\" or \"2GiB\"",
         ),
     ] {
         assert_eq!(wrong(&service("web", lines)), [expected], "{lines}");
@@ -317,6 +313,17 @@ fn what_there_is_too_much_of_says_where_it_is_and_how_much_there_may_be() {
             format!("7:12 `path`: it has 4097 bytes; at most 4096 are accepted; {help}"),
         ),
         (
+            http("p", &format!("{}example", "x.".repeat(125))),
+            "8:14 `domain`: it has 257 bytes; at most 253 are accepted".to_string(),
+        ),
+        (
+            http("p", &format!("{}.example", "x".repeat(64))),
+            format!(
+                "8:14 `domain`: its part `{}` has 64 bytes; at most 63 are accepted",
+                "x".repeat(64)
+            ),
+        ),
+        (
             many(1001, |it| format!("  port \"p{it}\" {{\n    container = {}\n  }}", it + 1)),
             "3006:3 a service has at most 1000 ports; give some of them to another service"
                 .to_string(),
@@ -360,55 +367,92 @@ fn all_services_together_have_no_more_replicas_than_one_host_can_be_told_of() {
     );
 }
 
+/// A port that claims a domain.
+fn http(name: &str, domain: &str) -> String {
+    format!("  port \"{name}\" {{\n    container = 80\n    domain = \"{domain}\"\n  }}")
+}
+
+/// A port that claims an external one, or a part of it.
+fn with_external(name: &str, protocol: &str, domain: Option<&str>) -> String {
+    let domain = domain.map(|it| format!("    domain = \"{it}\"\n")).unwrap_or_default();
+    format!(
+        "  port \"{name}\" {{\n    container = 80\n    protocol = \"{protocol}\"\n    \
+         external = 10000\n{domain}  }}"
+    )
+}
+
 #[test]
-fn what_two_services_claim_is_a_problem_of_the_later_one() {
-    let http = |domain: &str| {
-        format!("  port \"p\" {{\n    container = 80\n    domain = \"{domain}\"\n  }}")
-    };
-    let tcp = |rest: &str| {
-        format!(
-            "  port \"p\" {{\n    container = 80\n    protocol = \"tcp\"\n    external = 10000{rest}\n  }}"
-        )
-    };
-    let named = |name: &str| tcp(&format!("\n    domain = \"{name}\""));
+fn what_two_services_claim_is_a_problem_of_the_later_one_where_it_claims_it() {
+    let tcp = with_external("p", "tcp", None);
+    let udp = with_external("p", "udp", None);
+    let named = |name: &str| with_external("p", "tcp", Some(name));
+    let tls = "TLS for `x.example` at the external tcp port 10000";
     for (one, other, expected) in [
-        (
-            http("x.example"),
-            http("X.EXAMPLE"),
-            Some("the domain `x.example` is taken by the service `a`"),
-        ),
-        (tcp(""), tcp(""), Some("the external tcp port 10000 is taken by the service `a`")),
-        (
-            named("x.example"),
-            named("x.example"),
-            Some("TLS for `x.example` at the external tcp port 10000 is taken by the service `a`"),
-        ),
-        (
-            tcp(""),
-            named("x.example"),
-            Some("TLS for `x.example` at the external tcp port 10000 is taken by the service `a`"),
-        ),
-        (
-            named("x.example"),
-            tcp(""),
-            Some("the external tcp port 10000 is taken by the service `a`"),
-        ),
+        (http("p", "x.example"), http("p", "X.EXAMPLE"), Some(("8:14", "the domain `x.example`"))),
+        (tcp.clone(), tcp.clone(), Some(("9:16", "the external tcp port 10000"))),
+        (udp.clone(), udp.clone(), Some(("9:16", "the external udp port 10000"))),
+        (named("x.example"), named("x.example"), Some(("10:14", tls))),
+        (tcp.clone(), named("x.example"), Some(("9:16", tls))),
+        (named("x.example"), tcp.clone(), Some(("9:16", "the external tcp port 10000"))),
+        (tcp, udp, None),
         (named("x.example"), named("y.example"), None),
-        (http("x.example"), http("y.example"), None),
+        (http("p", "x.example"), http("p", "y.example"), None),
     ] {
         let (a, b) = (service("a", &one), service("b", &other));
         let loaded = load(&[("a.fluke.hcl", &a), ("b.fluke.hcl", &b)]);
-        let found: Vec<_> = loaded.diagnostics.iter().map(|it| it.message.as_str()).collect();
-        assert_eq!(found, Vec::from_iter(expected), "{one}\n{other}");
+        let found: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
+        let told = expected.map(|(place, what)| {
+            format!(
+                "b.fluke.hcl:{place}: {what} is taken by the service `a`; it is defined at \
+                 a.fluke.hcl:1; only one of them can have it"
+            )
+        });
+        assert_eq!(found, Vec::from_iter(told), "{one}\n{other}");
     }
 }
 
 #[test]
-fn who_cannot_run_services_says_so() {
-    let tree = MemoryTree::new([("a.fluke.hcl", service("web", "").as_str())]);
-    let loaded = Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree);
-    let found: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
-    assert_eq!(found, ["a.fluke.hcl:1:1: this version of fluke does not run services yet"]);
+fn what_two_ports_of_one_service_claim_is_told_of_the_ports() {
+    let pair = |of: &dyn Fn(&str) -> String| [of("one"), of("two")].join("\n");
+    let taken = "is taken by the port `one` of this service; only one of the two can have it";
+    for (lines, expected) in [
+        (pair(&|name| http(name, "x.example")), "12:14 the domain `x.example`"),
+        (pair(&|name| with_external(name, "tcp", None)), "14:16 the external tcp port 10000"),
+        (pair(&|name| with_external(name, "udp", None)), "14:16 the external udp port 10000"),
+        (
+            pair(&|name| with_external(name, "tcp", Some("x.example"))),
+            "16:14 TLS for `x.example` at the external tcp port 10000",
+        ),
+    ] {
+        assert_eq!(wrong(&service("web", &lines)), [format!("{expected} {taken}")], "{lines}");
+    }
+}
+
+#[test]
+fn what_proxies_and_the_mesh_listen_on_is_not_free() {
+    let external = |protocol: &str, port: u16| {
+        let port = with_external("p", protocol, None).replace("10000", &port.to_string());
+        service("web", &port)
+    };
+    let [proxies, names, mesh] = [
+        "proxies take requests there",
+        "hosts answer containers' questions for names there",
+        "the mesh has it",
+    ];
+    for (protocol, port, why) in [
+        ("tcp", 80, proxies),
+        ("tcp", 443, proxies),
+        ("tcp", 53, names),
+        ("udp", 53, names),
+        ("tcp", 781, "proxies are asked there how they are"),
+        ("udp", 51820, mesh),
+    ] {
+        let expected = format!("9:16 the external port {port} is not free: {why}; choose another");
+        assert_eq!(wrong(&external(protocol, port)), [expected], "{protocol} {port}");
+    }
+    for (protocol, port) in [("udp", 80), ("udp", 443), ("udp", 781), ("tcp", 51820)] {
+        model(&[("web.fluke.hcl", &external(protocol, port))]);
+    }
 }
 
 #[test]
@@ -426,7 +470,7 @@ fn a_service_is_defined_once() {
 
 #[test]
 fn a_service_is_read_again_only_when_it_or_what_it_uses_changed() {
-    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob").taking_services();
+    let mut loader = Loader::new(DEFAULT_GLOB).expect("a glob");
     let mut read = |version: &str| {
         let locals = format!("locals {{\n  version = \"{version}\"\n}}\n");
         let web = FULL.replace("locals {\n  version = \"1.4.2\"\n}\n", "");

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use fluke_model::bounds::{MAX_DOMAIN, MAX_PORTS};
-use fluke_model::id::PortName;
+use fluke_model::bounds::{self, MAX_DOMAIN, MAX_PORTS};
+use fluke_model::id::{MAX_WORD, PortName};
 use fluke_model::service::{Port, Traffic};
 
+use super::Entrance;
 use crate::hcl::ast::{Block, Span};
 use crate::hcl::decode::{Field, Fields, Mistake, Reported};
 
@@ -29,8 +30,25 @@ const TAKEN: [(Protocol, u16, &str); 6] = [
     (Protocol::Udp, 51820, "the mesh has it"),
 ];
 
-/// All ports of a service, each with where it is declared.
-pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Result<Vec<(Port, Span)>, Reported> {
+/// Where a port says what no other may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimedAt {
+    domain: Option<Span>,
+    external: Option<Span>,
+}
+
+impl ClaimedAt {
+    /// Where it claims what leaves no room beside `entrance`.
+    pub fn against(self, entrance: &Entrance) -> Option<Span> {
+        match entrance {
+            Entrance::Domain(_) | Entrance::Name(..) => self.domain,
+            Entrance::Port(..) | Entrance::AnyName(_) => self.external,
+        }
+    }
+}
+
+/// All ports of a service, each with where it claims something.
+pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Result<Vec<(Port, ClaimedAt)>, Reported> {
     let blocks = fields.blocks("port", &["name"]);
     if let Some(block) = blocks.get(MAX_PORTS) {
         let message = format!("a service has at most {MAX_PORTS} ports");
@@ -43,12 +61,12 @@ pub(super) fn read_all(fields: &mut Fields<'_, '_>) -> Result<Vec<(Port, Span)>,
             let message = format!("port `{name}` is declared twice in this service");
             fields.report(block.header(), message, "give one of the two another name");
         }
-        ports.push(read(block, fields.within(block)).map(|port| (port, block.header())));
+        ports.push(read(block, fields.within(block)));
     }
     ports.into_iter().collect()
 }
 
-fn read(block: &Block, mut fields: Fields<'_, '_>) -> Result<Port, Reported> {
+fn read(block: &Block, mut fields: Fields<'_, '_>) -> Result<(Port, ClaimedAt), Reported> {
     let label = &block.labels[0];
     let name = PortName::new(&label.text);
     let name = name.map_err(|error| fields.report(label.span, error.to_string(), ""));
@@ -87,13 +105,17 @@ fn read(block: &Block, mut fields: Fields<'_, '_>) -> Result<Port, Reported> {
         );
     }
     fields.finish();
+    let claimed_at = ClaimedAt {
+        domain: domain.as_ref().map(|it| it.span),
+        external: external.as_ref().map(|it| it.span),
+    };
     let (domain, external) = (domain.map(|it| it.value), external.map(|it| it.value));
     let traffic = match protocol {
         Protocol::Http => Traffic::Http { domain },
         Protocol::Tcp => Traffic::Tcp { external, domain },
         Protocol::Udp => Traffic::Udp { external },
     };
-    Ok(Port { name: name?, container: container?, traffic })
+    Ok((Port { name: name?, container: container?, traffic }, claimed_at))
 }
 
 fn port_number(name: &'static str) -> Field<u16> {
@@ -104,12 +126,16 @@ fn port_number(name: &'static str) -> Field<u16> {
 fn domain_name(text: String) -> Result<String, Mistake> {
     let domain = text.to_ascii_lowercase();
     let is_part = |part: &str| {
-        (1..=63).contains(&part.len())
+        !part.is_empty()
             && part.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    let is_name = domain.len() <= MAX_DOMAIN && domain.split('.').all(is_part);
+    let too_long = |excess: bounds::Excess| Mistake::value(excess.to_string());
+    bounds::long("it", &domain, MAX_DOMAIN).map_err(too_long)?;
+    let short = |part| bounds::long(format_args!("its part `{part}`"), part, MAX_WORD);
+    domain.split('.').try_for_each(short).map_err(too_long)?;
+    let is_name = domain.split('.').all(is_part);
     match () {
         () if domain.ends_with(".internal") => {
             Err(Mistake::value(format!("\"{domain}\" is a name of the mesh"))

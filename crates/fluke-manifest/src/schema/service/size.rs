@@ -15,6 +15,9 @@ const UNITS: [(&str, u64); 7] = [
 /// Less than this no container starts with.
 const LEAST: u64 = 6 << 20;
 
+/// More than this no machine has.
+const MOST: u64 = 1 << 50;
+
 /// Reads a number with a unit.
 pub(super) fn parse(text: String) -> Result<u64, Mistake> {
     let wrong =
@@ -30,8 +33,8 @@ pub(super) fn parse(text: String) -> Result<u64, Mistake> {
         bytes if bytes < LEAST as f64 => {
             Err(wrong(format!("\"{text}\" is less than the 6MiB that a container needs")))
         }
-        bytes if bytes > (1u64 << 50) as f64 => {
-            Err(wrong(format!("\"{text}\" is more than any machine has")))
+        bytes if bytes > MOST as f64 => {
+            Err(wrong(format!("\"{text}\" is more than the 1048576GiB that are accepted")))
         }
         bytes => Ok(bytes as u64),
     }

@@ -258,6 +258,25 @@ async fn a_reconcile_of_a_service_concerns_the_hosts_that_should_run_it() {
 }
 
 #[tokio::test]
+async fn a_service_is_shown_with_what_its_containers_are_made_from_but_no_value_of_a_variable() {
+    let server = Server::start(Setup::default()).await;
+    let mut shop = service(Some(2));
+    shop.container.env = [("PASSWORD".to_string(), "hunter2".to_string())].into();
+    shop.container.resources.cpu_millis = Some(500);
+    let services = [(shop.name.clone(), Arc::new(shop))].into();
+    server.put_in_force("abc", Model { services, ..Model::default() });
+
+    let one = server.get("/api/v1/services/web").await;
+    assert!(!one.text.contains("hunter2"), "{}", one.text);
+    let one = one.json();
+    assert_eq!((&one["env"], &one["cpu_millis"]), (&json!(["PASSWORD"]), &json!(500)));
+    assert!(one.get("command").is_none() && one.get("memory").is_none(), "{one}");
+    assert_eq!(one["reschedule_after_ms"], 300_000);
+    let list = server.get("/api/v1/services").await.json();
+    assert!(list["services"][0].get("env").is_none(), "a list would be large");
+}
+
+#[tokio::test]
 async fn a_wrong_path_or_method_says_what_is_right() {
     let server = Server::start(Setup::default()).await;
     let (status, why) = server.get("/api/v1/agent").await.problem();

@@ -310,6 +310,18 @@ fn a_replica_without_volumes_says_when_it_moves_from_a_host_that_is_away() {
 }
 
 #[test]
+fn only_numbered_replicas_without_volumes_move_from_a_host_that_is_away() {
+    assert_eq!(Lab::new(None).seen().reschedule_after_ms, None);
+    let mut lab = Lab::new(Some(1));
+    assert_eq!(lab.seen().reschedule_after_ms, Some(300_000));
+    let mut stays = service(Some(1));
+    let data = fluke_model::id::VolumeName::new("data").expect("a name");
+    stays.container.volumes.insert(data, "/data".into());
+    lab.book.want(&Services::from([(web(), Arc::new(stays))]));
+    assert_eq!(lab.seen().reschedule_after_ms, None);
+}
+
+#[test]
 fn a_route_that_a_proxy_leaves_out_is_not_loaded_there_and_says_why() {
     let mut lab = Lab::new(None);
     lab.joins("p", NodeType::Proxy);

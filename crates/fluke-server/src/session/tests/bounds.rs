@@ -93,7 +93,7 @@ service "web" {{
 
 fn accepted(text: &str) -> Option<Model> {
     let tree = MemoryTree::new([("web.fluke.hcl", text)]);
-    Loader::new(DEFAULT_GLOB).expect("a glob").taking_services().load(&tree).model
+    Loader::new(DEFAULT_GLOB).expect("a glob").load(&tree).model
 }
 
 /// The next snapshot; an agent that refuses one has lost its stream.
