@@ -55,10 +55,11 @@ impl<K: Ord + Clone> Setbacks<K> {
         self.marks.get(of).is_none_or(|setback| setback.until <= now)
     }
 
-    /// It failed: it is left alone from now on.
+    /// It failed: it is left alone from now on. What is for somebody to say still is.
     pub fn failed(&mut self, of: K, why: String, now: Instant) {
         let length = self.lengthen(&of, now);
-        self.pause(of, Setback::new(why, now), length);
+        let is_final = self.marks.get(&of).is_some_and(|setback| setback.is_final);
+        self.pause(of, Setback { is_final, ..Setback::new(why, now) }, length);
     }
 
     /// It was tried for as long as it may be, which was no steady time, and did not work out.
@@ -250,6 +251,8 @@ mod tests {
         let (mut setbacks, now) = (Setbacks::default(), Instant::now());
         setbacks.failed(1, "so".into(), now);
         setbacks.gave_up_for_good(2, "so".into(), now);
+        setbacks.was_unheard(2, "Podman does not answer".into(), now);
+        setbacks.failed(2, "no".into(), now);
         setbacks.forgive();
         assert_eq!(setbacks.marks().keys().collect::<Vec<_>>(), [&2]);
         setbacks.forget(&2);

@@ -318,7 +318,7 @@ impl<'a> Place<'a> {
         // What was made ahead has its turn, as what was in its place was stopped for it.
         let is_its_turn = current.state == State::Created
             && !can_serve_again(current)
-            && !self.predecessors.iter().any(|it| it.is_up());
+            && !self.predecessors.iter().any(|it| it.state == State::Running);
         let is_left_alone = |it: &&Setback| {
             let is_over = it.is_final && !is_its_turn && self.can_go_back(situation);
             it.until > situation.now || is_over

@@ -128,6 +128,9 @@ fn what_was_given_up_for_good_has_another_try_where_nothing_is_well_without_it()
     assert_eq!(host.changes(), ["make ahead db:2"]);
     host.containers.push(container("new", &new, State::Created));
     assert_eq!(host.changes(), ["stop old: makesway"]);
+    host.containers[0].health = Health::Healthy;
+    host.containers[0].state = State::Changing;
+    assert_eq!(host.changes(), [""; 0], "it ends, whatever Podman last knew of it");
     host.containers[0].state = State::Exited;
     assert_eq!(host.changes(), ["start new"], "it was stopped for this");
     host.containers[0].state = State::Running;
