@@ -39,7 +39,7 @@ impl<W: World, S: Fn(AgentStatus)> Agent<W, S> {
         tracing::error!("a bug in fluke ended the services' lane; beginning anew");
         self.lane = None;
         self.lane_changes = 0;
-        if !self.is_ending() {
+        if !self.is_stopping() {
             self.open_lane(OPEN_ANEW);
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fluke_bed::criterion::Chronicle;
 
-use super::support::{address, answer, every_apply_has_an_end, has_image, running};
+use super::support::{address, answer, every_apply_has_an_end, has_image, is_asked_for, running};
 use crate::hosts::support::{Bed, Host, bed, quick};
 use happening::{Dice, Happening, Kind, Version};
 
@@ -129,6 +129,8 @@ impl Scene {
     fn becomes_as_git_says(&self) {
         // It makes nothing more of what Git said before; what that left may go afterwards.
         self.bed.settles();
+        // Of a version with data that did not work out while others were killed, it is for somebody to say.
+        is_asked_for(&self.bed);
         let wanted = format!("it is {:?}", self.wanted.borrow());
         self.bed.until(&wanted, |_| self.found() == self.expected() && self.all_answer());
         self.bed.settles();
