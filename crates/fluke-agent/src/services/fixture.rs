@@ -69,6 +69,7 @@ pub fn container(id: &str, of: &Deployment, state: State) -> Container {
         started: None,
         process: None,
         silent_at: None,
+        asked_since: None,
         complaint: None,
         exit: None,
         in_network: true,

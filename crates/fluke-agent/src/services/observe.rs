@@ -72,6 +72,7 @@ pub fn container(
         started: started(listed, now),
         process: (listed.pid > 0).then_some(listed.pid),
         silent_at: None,
+        asked_since: None,
         in_network: listed.networks.iter().flatten().any(|name| name == network),
     }
 }

@@ -24,6 +24,8 @@ use fluke_model::service::{
     ContainerSpec, DeploymentId, DeploymentReport, Health, HealthSpec, Phase, Replica,
 };
 
+use serde::{Deserialize, Serialize};
+
 use network::Fate;
 use place::Place;
 
@@ -86,6 +88,8 @@ pub struct Container {
     pub exit: Option<Exit>,
     /// When it last started.
     pub started: Option<Instant>,
+    /// Since when somebody asks it in this life how it feels: what nobody asked is not late.
+    pub asked_since: Option<Instant>,
     /// Its first process, while it runs: another one in each of its lives.
     pub process: Option<i32>,
     /// A port at which it should accept connections, and was not found to in this life.
@@ -120,7 +124,7 @@ pub enum Ending {
 }
 
 /// What a container's labels say of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Which deployment.
     pub deployment: Option<DeploymentId>,

@@ -7,6 +7,7 @@ use super::Lane;
 use super::arrival::{Arrival, Sighting};
 use super::desired::Desired;
 use super::look::Seen;
+use super::rounds::Rounds;
 use super::saying;
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -24,6 +25,8 @@ impl Lane {
         self.look_at = self.reach.marks().get(&()).map(|setback| setback.until);
         // Who answers again is listened to again, and not when a pause is over.
         self.watch = None;
+        // Who could not be asked is not late with an answer.
+        self.rounds = Rounds::default();
         self.expect_podman();
         let nothing = Seen::nothing();
         let plan = self.plan(desired, &nothing, &BTreeMap::new());

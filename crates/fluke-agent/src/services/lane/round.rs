@@ -145,7 +145,7 @@ impl Lane {
         self.is_in_the_light();
         self.doors.see(&seen.containers, self.looked_after(desired), now);
         self.since.see(&seen.containers, |id| self.jobs.is_stopping(id), now);
-        let seen = Seen {
+        let mut seen = Seen {
             containers: seen.containers.iter().map(|it| self.known(it, now)).collect(),
             present: seen.present.clone(),
             network: seen.network.clone(),
@@ -154,6 +154,9 @@ impl Lane {
             volumes: None,
         };
         self.take_note(desired, &seen, now);
+        for it in &mut seen.containers {
+            it.asked_since = self.rounds.since(&it.id, it.process);
+        }
         let images = self.images(desired, &seen);
         let plan = self.plan(desired, &seen, &images);
         self.fetch(desired, &plan.fetch, account);
@@ -287,9 +290,11 @@ impl Lane {
         }
         let began = Instant::now();
         let account = self.account_of(change.service(), begun);
-        let forgotten = change.object().and_then(|object| self.forgotten.why(object));
-        let is_forgotten = forgotten.is_some();
-        let reason = forgotten.unwrap_or_else(|| doing::reason(&change));
+        let left = change.object().and_then(|object| self.forgotten.remains(object));
+        let reason = match (&left, change.object()) {
+            (Some(_), Some(object)) => forgotten::reason(object),
+            _ => doing::reason(&change),
+        };
         tracing::info!(reason, "changing");
         self.record(&change, &account, Fact::Began { reason }).await;
         let room = self.room(&change);
@@ -299,19 +304,18 @@ impl Lane {
         let (podman, known, wanted) = (self.podman.clone(), change.clone(), desired.clone());
         let interfaces = self.interfaces.clone();
         let work = async move {
-            match &known {
-                Change::Remove { container, .. } if is_forgotten => {
-                    forgotten::end(container, &interfaces).await.map(|()| Some(container.clone()))
+            match (&known, left) {
+                (Change::Remove { container, .. }, Some(links)) => {
+                    let ended = forgotten::end(container, links, &interfaces).await;
+                    ended.map(|()| Some(container.clone()))
                 }
-                _ => doing::change(podman, &known, &wanted, room).await,
+                (known, _) => doing::change(podman, known, &wanted, room).await,
             }
         };
         let done = self.meanwhile(begun, work).await;
+        self.remember_end(&change, done.as_ref().map(Option::as_deref));
         match done {
-            Ok(container) => {
-                self.remember_end(&change, container.as_deref());
-                Some(Made { change, container, began, account })
-            }
+            Ok(container) => Some(Made { change, container, began, account }),
             Err(error) => {
                 self.learn_from(&error, &change);
                 self.failed(&change, &error, began, &account).await;

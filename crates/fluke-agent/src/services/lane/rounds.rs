@@ -138,6 +138,12 @@ impl Rounds {
         }
     }
 
+    /// Since when a container can be asked in this life.
+    pub fn since(&self, container: &str, process: Option<i32>) -> Option<Instant> {
+        let round = self.0.get(container).filter(|it| it.process == process);
+        round.map(|it| it.since)
+    }
+
     /// What a container complained of when it was last asked.
     pub fn complaint(&self, container: &str) -> Option<&str> {
         self.0.get(container)?.complaint.as_deref()

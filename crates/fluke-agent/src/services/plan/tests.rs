@@ -231,7 +231,8 @@ fn what_a_newer_server_says_in_words_that_are_not_known_is_left_alone() {
 fn one_that_is_not_well_and_alone_is_started_again() {
     let web = deployment("web", with_health("web:1"));
     let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
-    (host.containers[0].health, host.containers[0].started) = (Health::Unhealthy, Some(host.now));
+    (host.containers[0].health, host.containers[0].asked_since) =
+        (Health::Unhealthy, Some(host.now));
     // It has its time after each start, whatever it was found to be before.
     assert_eq!(host.changes(), [""; 0]);
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
@@ -255,7 +256,10 @@ fn one_that_is_not_well_and_alone_is_started_again() {
 fn one_that_does_not_become_well_in_time_is_started_again_too() {
     let web = deployment("web", with_health("web:1"));
     let mut host = Host::wanting(web.clone()).having(container("c", &web, State::Running));
-    (host.containers[0].health, host.containers[0].started) = (Health::Starting, Some(host.now));
+    host.containers[0].health = Health::Starting;
+    host.containers[0].started = host.now.checked_sub(Duration::from_secs(3600));
+    assert_eq!(host.changes(), [""; 0], "nobody has asked it for an hour");
+    host.containers[0].asked_since = Some(host.now);
     assert_eq!(host.changes(), [""; 0]);
     host.now += Duration::from_secs(10);
     assert_eq!(host.changes(), ["stop c: to be started again"]);

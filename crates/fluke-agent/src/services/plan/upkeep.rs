@@ -23,7 +23,7 @@ pub(super) fn watch_over(
         plan.look_by(until);
         return Some(format!("it runs, and nothing listens at port {port} yet"));
     }
-    let give_up = current.started.and_then(|started| Some(started + time_to_be_well(wanted)?));
+    let give_up = current.asked_since.and_then(|since| Some(since + time_to_be_well(wanted)?));
     let is_over = current.health == Health::Unhealthy
         || give_up.is_some_and(|give_up| give_up <= situation.now);
     if !is_over {

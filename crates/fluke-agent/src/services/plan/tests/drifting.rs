@@ -61,7 +61,7 @@ fn what_a_container_complains_of_is_told_and_is_no_other_drift() {
                 let (complaint, now) = (complaint.clone(), Instant::now());
                 let ill = Container { complaint, ..it(State::Running, health) };
                 let mut host = host(policy, Some(ill), predecessor.clone());
-                host.containers[0].started = Some(now);
+                host.containers[0].asked_since = Some(now);
                 host.now = now + Duration::from_secs(60);
                 assert_eq!(host.drift(), [how], "{policy:?}");
                 assert!(note(&host).contains("ended with exit code 1: no"), "{}", note(&host));

@@ -10,7 +10,7 @@ fn a_successor_starts_first_and_serves_before_its_predecessor_goes() {
     assert_eq!(host.phases(), [(Phase::Missing, false), (Phase::Retiring, true)]);
 
     host.containers.push(container("new", &new, State::Running));
-    host.containers[1].started = Some(host.now);
+    host.containers[1].asked_since = Some(host.now);
     assert_eq!(host.changes(), [""; 0]);
     assert_eq!(host.phases(), [(Phase::Starting, false), (Phase::Retiring, true)]);
 
@@ -90,7 +90,7 @@ fn a_successor_that_does_not_become_well_goes_and_its_predecessor_stays() {
     let mut host = Host::wanting(new.clone())
         .having(container("old", &old, State::Running))
         .having(container("new", &new, State::Running));
-    host.containers[1].started = Some(host.now);
+    host.containers[1].asked_since = Some(host.now);
     // 4 s to start, and three rounds of at most 2 s.
     assert_eq!(host.plan().look_at, Some(host.now + Duration::from_secs(10)));
     host.now += Duration::from_secs(10);

@@ -398,6 +398,7 @@ impl World {
         let started = self.host.containers.iter_mut().filter(|it| it.id == container);
         for it in started {
             (it.state, it.started) = (State::Running, Some(self.host.now));
+            it.asked_since = it.started;
             it.process = Some(self.lives);
             it.health = it.check.as_ref().map_or(Health::None, |_| Health::Starting);
         }
