@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::addresses::Addresses;
 use super::fetched::Fetched;
 use super::inbox::Tables;
+use super::lane::forgotten::Remains;
 use crate::host::files;
 
 /// The folder. A disk that takes nothing costs what a restart would lose, no more.
@@ -79,6 +80,16 @@ impl Folder {
     /// Keeps which deployments were given up for good.
     pub fn keep_given_up(&self, given_up: &BTreeMap<DeploymentId, String>) {
         self.save("given-up.json", given_up);
+    }
+
+    /// What goes on of containers that Podman forgot, and is to be ended.
+    pub fn left(&self) -> BTreeMap<String, Remains> {
+        self.load("left.json").unwrap_or_default()
+    }
+
+    /// Keeps what is to be ended.
+    pub fn keep_left(&self, left: &BTreeMap<String, Remains>) {
+        self.save("left.json", left);
     }
 
     /// The tables that were last heard.

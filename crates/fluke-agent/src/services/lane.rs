@@ -12,7 +12,7 @@ mod dark;
 mod desired;
 mod doing;
 pub(super) mod doors;
-mod forgotten;
+pub(super) mod forgotten;
 mod hearing;
 mod images;
 mod jobs;
@@ -59,7 +59,7 @@ use arrival::{Arrival, Sighting};
 use asking::Settling;
 use desired::Desired;
 use doors::Doors;
-use forgotten::Forgotten;
+use forgotten::{Forgotten, Remains};
 use hearing::News;
 use jobs::{Jobs, Pulled, Stopped};
 use keeping::Unkept;
@@ -151,6 +151,8 @@ pub struct Lane {
     /// Containers that had not ended when somebody last looked.
     up: BTreeSet<String>,
     forgotten: Forgotten,
+    /// What is left of them to end, as it is on disk.
+    left: BTreeMap<String, Remains>,
     /// Containers that were told to end because they are not well.
     told_to_end: BTreeMap<String, Ending>,
     released: BTreeMap<DeploymentId, Instant>,
@@ -198,7 +200,7 @@ impl Lane {
     pub fn new(start: Start) -> Self {
         let Start { host, node_type, config, ceiling, environment, clock, .. } = start;
         let Start { folder, inbox, scribe, podman, .. } = start;
-        let given_up = folder.given_up();
+        let (given_up, left) = (folder.given_up(), folder.left());
         let mut deployments = Setbacks::default();
         for (id, why) in given_up.clone() {
             deployments.gave_up_for_good(id, why, Instant::now());
@@ -240,7 +242,8 @@ impl Lane {
             sighting: Sighting::default(),
             arrival: None,
             up: BTreeSet::new(),
-            forgotten: Forgotten::default(),
+            forgotten: Forgotten::with(left.clone(), Instant::now()),
+            left,
             told_to_end: BTreeMap::new(),
             released: BTreeMap::new(),
             known: Known::default(),

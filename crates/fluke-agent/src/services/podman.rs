@@ -386,8 +386,8 @@ async fn accepted(what: &str, answer: Response) -> Result<Response, PodmanError>
     Err(PodmanError::Refused { what: what.into(), why, status: status.as_u16() })
 }
 
-/// As much of an id as Podman itself shows.
-fn short(id: &str) -> &str {
+/// As much of an id as Podman shows to people.
+pub fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 

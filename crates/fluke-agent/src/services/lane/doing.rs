@@ -183,7 +183,7 @@ pub fn subject(change: &Change) -> Option<Subject> {
 }
 
 /// What is said of a container, by whose it is.
-pub fn part(origin: &Origin, container: &str) -> Option<Subject> {
+fn part(origin: &Origin, container: &str) -> Option<Subject> {
     let part = match &origin.service {
         Some(service) => origin.replica.unwrap_or(Replica::Own).part(service),
         // Nobody knows whose it is.

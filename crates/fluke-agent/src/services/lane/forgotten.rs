@@ -8,23 +8,24 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fluke_model::gather::Gather;
 use fluke_model::service::{DeploymentReport, Health};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
 
 use super::Lane;
 use super::doing::ChangeError;
 use crate::services::bridge::Interfaces;
 use crate::services::mesh::netlink::{Family, Socket, route};
 use crate::services::plan::{Change, Container, Origin, State};
-use crate::services::podman::Podman;
+use crate::services::podman::{Podman, short};
 
 /// Who removes a container is through with it after that.
 const A_MOMENT: Duration = Duration::from_secs(30);
 /// What is killed ends at once, where the kernel is not stuck with it.
 const MOST: Duration = Duration::from_secs(5);
-/// Of an id, for people: as many characters as Podman shows.
-const SHORT: usize = 12;
 
 /// Containers that Podman was told to start a moment ago, and what is left of those of them that it
 /// does not know any more.
@@ -36,18 +37,40 @@ pub(super) struct Forgotten {
 
 #[derive(Debug)]
 struct Started {
-    origin: Origin,
-    name: String,
-    image: String,
+    what: Remains,
+    /// The ends of its network on this host, as far as they were seen: they may outlast it, and
+    /// would answer for whoever has its address next.
+    links: BTreeSet<u32>,
     until: Instant,
 }
 
+/// What is known of a container that Podman may have forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    origin: Origin,
+    name: String,
+    image: String,
+}
+
 impl Forgotten {
-    /// Why this one is ended, if Podman cannot do that.
-    pub(super) fn why(&self, container: &str) -> Option<String> {
-        let id = short(container);
-        let why = "was removed as it was started, and goes on without Podman's knowledge";
-        self.left.contains(container).then(|| format!("container {id} {why}"))
+    /// With what an agent before this one left to end.
+    pub(super) fn with(left: BTreeMap<String, Remains>, now: Instant) -> Self {
+        let ids = left.keys().cloned().gather();
+        let begun = |what| Started { what, links: BTreeSet::new(), until: now };
+        let started = left.into_iter().map(|(id, what)| (id, begun(what))).gather();
+        Self { started, left: ids }
+    }
+
+    /// What is left to end.
+    pub(super) fn left(&self) -> BTreeMap<String, Remains> {
+        let left = self.left.iter().filter_map(|id| Some((id, self.started.get(id)?)));
+        left.map(|(id, it)| (id.clone(), it.what.clone())).gather()
+    }
+
+    /// The remains of this one, if Podman cannot end it.
+    pub(super) fn remains(&self, container: &str) -> Option<BTreeSet<u32>> {
+        let left = self.started.get(container).filter(|_| self.left.contains(container));
+        left.map(|it| it.links.clone())
     }
 
     /// What is there beside what Podman lists. Of others that are not in its list nothing follows.
@@ -58,14 +81,14 @@ impl Forgotten {
         interfaces: &Interfaces,
     ) -> Vec<Container> {
         let now = Instant::now();
-        self.started.retain(|_, it| it.until > now);
-        self.left.clear();
         let is_listed = |id: &str| listed.iter().any(|it| it.id == id);
-        let mut beside = Vec::new();
+        // Who is not in the list is looked for once more, however late that is.
+        self.started.retain(|id, it| it.until > now || !is_listed(id));
+        self.left.clear();
+        let (mut beside, mut ended) = (Vec::new(), Vec::new());
         for (id, it) in self.started.iter_mut().filter(|(id, _)| !is_listed(id)) {
-            let (container, proc) = (id.clone(), interfaces.proc.clone());
-            let found = tokio::task::spawn_blocking(move || processes_of(&container, &proc)).await;
-            if found.is_ok_and(|found| found.is_ok_and(|found| found.is_empty())) {
+            if it.has_ended(id, interfaces).await {
+                ended.extend((it.until <= now).then(|| id.clone()));
                 continue;
             }
             it.until = now + A_MOMENT;
@@ -75,13 +98,26 @@ impl Forgotten {
             }
             // Podman may know it after all: then it is on its way to something.
             let state = if is_gone { State::Stuck } else { State::Changing };
-            beside.push(it.as_container(id, state));
+            beside.push(it.what.as_container(id, state));
         }
+        ended.iter().for_each(|id| drop(self.started.remove(id)));
         beside
     }
 }
 
 impl Started {
+    /// Whether nothing is left of it; takes note of what is.
+    async fn has_ended(&mut self, id: &str, interfaces: &Interfaces) -> bool {
+        let (id, links, interfaces) = (id.to_owned(), self.links.clone(), interfaces.clone());
+        let found = tokio::task::spawn_blocking(move || Traces::of(&id, &links, &interfaces)).await;
+        let Ok(Ok(traces)) = found else { return false };
+        let is_over = traces.processes.is_empty() && traces.links.is_empty();
+        self.links = traces.links;
+        is_over
+    }
+}
+
+impl Remains {
     fn as_container(&self, id: &str, state: State) -> Container {
         Container {
             id: id.to_owned(),
@@ -100,6 +136,7 @@ impl Started {
             complaint: None,
             exit: None,
             started: None,
+            asked_since: None,
             process: None,
             silent_at: None,
             in_network: true,
@@ -115,12 +152,22 @@ impl Lane {
         }
     }
 
-    /// Takes note of what Podman has made and started, or does not have any more because it was told
-    /// so.
-    pub(super) fn remember_end(&mut self, change: &Change, container: Option<&str>) {
-        match (change, container) {
-            (Change::Remove { container, .. }, _) => drop(self.forgotten.started.remove(container)),
-            (Change::Deploy { deployment, ahead: false, .. }, Some(container)) => {
+    /// Takes note of what Podman was through with: what it has made and started, or tried to, or does
+    /// not have any more because it was told so.
+    pub(super) fn remember_end(
+        &mut self,
+        change: &Change,
+        done: Result<Option<&str>, &ChangeError>,
+    ) {
+        match (change, done) {
+            (Change::Remove { container, .. }, Ok(_)) => {
+                drop(self.forgotten.started.remove(container));
+            }
+            // That may have taken longer than a moment.
+            (Change::Start { container, origin, .. }, _) => {
+                self.remember(container, origin.clone())
+            }
+            (Change::Deploy { deployment, ahead: false, .. }, Ok(Some(container))) => {
                 let origin = Origin {
                     deployment: Some(deployment.id),
                     service: Some(deployment.service.clone()),
@@ -138,52 +185,83 @@ impl Lane {
         let name = report.and_then(|it| it.container.clone());
         let name = name.unwrap_or_else(|| short(container).to_owned());
         let image = report.map(|it| it.image.clone()).unwrap_or_default();
-        let until = Instant::now() + A_MOMENT;
-        self.forgotten.started.insert(container.to_owned(), Started { origin, name, image, until });
+        let what = Remains { origin, name, image };
+        let started = Started { what, links: BTreeSet::new(), until: Instant::now() + A_MOMENT };
+        self.forgotten.started.insert(container.to_owned(), started);
     }
 }
 
-fn short(container: &str) -> &str {
-    container.get(..SHORT).unwrap_or(container)
+/// Why what Podman forgot is ended.
+pub(super) fn reason(container: &str) -> String {
+    let why = "was removed as it was started, and goes on without Podman's knowledge";
+    format!("container {} {why}", short(container))
 }
 
 /// Ends what Podman forgot of a container.
-pub(super) async fn end(container: &str, interfaces: &Interfaces) -> Result<(), ChangeError> {
+pub(super) async fn end(
+    container: &str,
+    links: BTreeSet<u32>,
+    interfaces: &Interfaces,
+) -> Result<(), ChangeError> {
     let (container, interfaces) = (container.to_owned(), interfaces.clone());
-    let done = tokio::task::spawn_blocking(move || end_all_of(&container, &interfaces)).await;
+    let work = move || Traces::of(&container, &links, &interfaces)?.wipe();
+    let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(ChangeError::Forgotten)
 }
 
-/// Ends all processes of a container, and takes its end of the bridge away.
-fn end_all_of(container: &str, interfaces: &Interfaces) -> io::Result<()> {
-    let processes = processes_of(container, &interfaces.proc)?;
-    let attached = interfaces.ports().into_iter().filter_map(|port| interfaces.number(&port));
-    let attached: Vec<u32> = attached.collect();
-    let ends = processes.iter().filter_map(|(process, _)| interfaces.other_end(*process));
-    let ends: Vec<u32> = ends.filter(|end| attached.contains(end)).collect();
-    for (_, process) in &processes {
-        // One that has ended by now is as good.
-        let _ = pidfd_send_signal(process, Signal::KILL);
-    }
-    let deadline = Instant::now() + MOST;
-    for (number, process) in &processes {
-        if !has_ended(process, deadline)? {
-            return Err(io::Error::other(format!("process {number} does not end")));
+/// What goes on of a container.
+struct Traces {
+    processes: Vec<(i32, OwnedFd)>,
+    /// Ports of the bridge.
+    links: BTreeSet<u32>,
+}
+
+impl Traces {
+    /// With these `links`, if they are still there.
+    fn of(container: &str, links: &BTreeSet<u32>, interfaces: &Interfaces) -> io::Result<Self> {
+        let processes = processes_of(container, &interfaces.proc)?;
+        let ends = processes.iter().filter_map(|(process, _)| interfaces.other_end(*process));
+        let links: BTreeSet<u32> = ends.chain(links.iter().copied()).gather();
+        if links.is_empty() {
+            return Ok(Self { processes, links });
         }
+        let ports = interfaces.ports().into_iter();
+        let attached: BTreeSet<u32> = ports.filter_map(|it| interfaces.number(&it)).gather();
+        Ok(Self { processes, links: links.intersection(&attached).copied().gather() })
     }
-    // Its network outlasts it, and would answer for whoever has its address next.
-    if let Some(end) = ends.first() {
-        let _ = Socket::open(Family::Route)?.change(route::delete_link(*end));
+
+    /// Ends all processes, and takes their network away, also from those that do not end.
+    fn wipe(&self) -> io::Result<()> {
+        for (_, process) in &self.processes {
+            // One that has ended by now is as good.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        for link in &self.links {
+            let done = Socket::open(Family::Route)?.change(route::delete_link(*link));
+            done.or_else(|error| {
+                let is_gone = error.raw_os_error() == Some(Errno::NODEV.raw_os_error());
+                if is_gone { Ok(()) } else { Err(error) }
+            })?;
+        }
+        let deadline = Instant::now() + MOST;
+        for (number, process) in &self.processes {
+            if !has_ended(process, deadline)? {
+                return Err(io::Error::other(format!("process {number} does not end")));
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether a process has ended by then.
 fn has_ended(process: &OwnedFd, deadline: Instant) -> io::Result<bool> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let left =
-        Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-    Ok(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left))? > 0)
+    let ended = retry_on_intr(|| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left =
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left))
+    });
+    Ok(ended? > 0)
 }
 
 /// The processes in the control group that Podman made for a container, without those that have ended.
@@ -210,7 +288,7 @@ fn is_of(container: &str, groups: &str) -> bool {
         let rest = folder.strip_prefix("libpod-").and_then(|it| it.strip_prefix(container));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    container.len() >= 12 && groups.lines().any(|line| line.split('/').any(own))
+    short(container).len() < container.len() && groups.lines().any(|line| line.split('/').any(own))
 }
 
 #[cfg(test)]
@@ -237,5 +315,50 @@ mod tests {
     fn nothing_is_found_of_a_container_that_has_none() {
         let found = processes_of(&"0".repeat(64), Path::new("/proc")).expect("a kernel that tells");
         assert!(found.is_empty());
+    }
+
+    /// Folders like those of the kernel, in which process `number` is of container `ID`, and its
+    /// network ends at port 7 of the bridge.
+    fn kernel(number: u32) -> (tempfile::TempDir, Interfaces) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let interfaces = Interfaces { sys: dir.path().join("sys"), proc: dir.path().join("proc") };
+        let process = interfaces.proc.join(number.to_string());
+        let class = interfaces.sys.join("class/net");
+        let write = |path: std::path::PathBuf, text: &str| {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+            std::fs::write(path, text).expect("it can be written");
+        };
+        write(process.join("cgroup"), &format!("0::/machine.slice/libpod-{ID}.scope\n"));
+        write(process.join("root/sys/class/net/eth0/iflink"), "7\n");
+        write(class.join("fluke-br0/brif/veth0"), "");
+        write(class.join("veth0/ifindex"), "7\n");
+        (dir, interfaces)
+    }
+
+    const ID: &str = "1c492db0abe57ed7";
+
+    #[test]
+    fn its_end_of_the_bridge_is_left_of_a_container_when_its_processes_are_gone() {
+        let mut sleep = std::process::Command::new("sleep").arg("1000").spawn().expect("it runs");
+        let (_dir, interfaces) = kernel(sleep.id());
+        let of = |links: &BTreeSet<u32>| Traces::of(ID, links, &interfaces).expect("it tells");
+        let alive = of(&BTreeSet::new());
+        assert_eq!((alive.processes.len(), &alive.links), (1, &BTreeSet::from([7])));
+        sleep.kill().and_then(|()| sleep.wait()).expect("it ends");
+        let dead = of(&alive.links);
+        assert_eq!((dead.processes.len(), &dead.links), (0, &BTreeSet::from([7])));
+        std::fs::remove_file(interfaces.sys.join("class/net/fluke-br0/brif/veth0"))
+            .expect("a port that goes");
+        assert_eq!(of(&dead.links).links, BTreeSet::new(), "what is no port of ours stays");
+    }
+
+    #[test]
+    fn what_an_agent_left_to_end_is_looked_for_by_the_next_one() {
+        let origin = Origin::default();
+        let what = Remains { origin, name: "db".into(), image: "db:1".into() };
+        let left = BTreeMap::from([(ID.to_owned(), what)]);
+        let next = Forgotten::with(left.clone(), Instant::now());
+        assert_eq!(next.left(), left, "it stays on disk until somebody has looked");
+        assert!(next.remains(ID).is_some());
     }
 }

@@ -20,8 +20,11 @@ impl Lane {
         let Unkept { claim, addresses, fetched } = std::mem::take(&mut self.unkept);
         let given_up = self.deployments.given_up();
         let is_given_up = given_up != self.given_up;
-        if claim || addresses || fetched || is_given_up {
+        let left = self.forgotten.left();
+        let is_left = left != self.left;
+        if claim || addresses || fetched || is_given_up || is_left {
             self.given_up.clone_from(&given_up);
+            self.left.clone_from(&left);
             let claim = self.claim.filter(|_| claim);
             let addresses = addresses.then(|| self.addresses.clone());
             let fetched = fetched.then(|| self.fetched.clone());
@@ -32,6 +35,9 @@ impl Lane {
                 fetched.iter().for_each(|fetched| folder.keep_fetched(fetched));
                 if is_given_up {
                     folder.keep_given_up(&given_up);
+                }
+                if is_left {
+                    folder.keep_left(&left);
                 }
             });
             // It says itself what went wrong.

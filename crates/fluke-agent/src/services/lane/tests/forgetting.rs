@@ -22,7 +22,7 @@ fn nothing_takes_the_place_of_what_podman_forgot_before_that_has_ended() {
             assert_eq!(stage.containers().await.len(), 0, "nothing is made beside it");
             group.thaw();
         }
-        stage.until_serves(db).await;
+        stage.until_runs_other_than(&before).await;
         assert!(group.has_ended(), "it went before another one took its place");
         let is_told = |fact: Fact| match fact {
             Fact::Began { reason } => reason.contains("goes on without Podman's knowledge"),
