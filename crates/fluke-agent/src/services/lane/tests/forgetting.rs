@@ -20,6 +20,10 @@ fn nothing_takes_the_place_of_what_podman_forgot_before_that_has_ended() {
             let report = stage.until_report(db, stays).await;
             assert_eq!((report.phase, report.serves), (Phase::Failed, false));
             assert_eq!(stage.containers().await.len(), 0, "nothing is made beside it");
+            stage.crash();
+            stage.start();
+            stage.until_report(db, stays).await;
+            assert_eq!(stage.containers().await.len(), 0, "nor by an agent that comes later");
             group.thaw();
         }
         stage.until_runs_other_than(&before).await;

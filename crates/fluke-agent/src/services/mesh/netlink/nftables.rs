@@ -3,7 +3,8 @@
 //! ```text
 //! table ip fluke-mesh {
 //!   chain postrouting { type nat hook postrouting priority 90;
-//!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr }
+//!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr
+//!     ip saddr 10.200.N.0/24 ip daddr != 10.200.N.0/24 ip daddr < 224.0.0.0 masquerade }
 //!   chain forward { type filter hook forward priority -10;
 //!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop
 //!     oifname "fluke0" tcp flags syn tcp option maxseg size set rt mtu }
@@ -12,8 +13,10 @@
 //!
 //! Netavark masquerades all that leaves a container's network, whichever way it goes. It does so at
 //! priority 100, by iptables and by nftables alike; who has given a connection its source before, has
-//! the say: to itself, so that containers of other hosts see who asks. And what comes out of the mesh
-//! is for this host and its containers: it is nobody's way into the networks behind.
+//! the say: to itself, so that containers of other hosts see who asks. What goes elsewhere is
+//! masqueraded here as well: Netavark's rules are made with a container, and nobody makes them again
+//! when whoever reloads a firewall has flushed all that there was. And what comes out of the mesh is for
+//! this host and its containers: it is nobody's way into the networks behind.
 //!
 //! Hosts may have different MTUs, and no router is on the way between two to tell of it: containers
 //! agree on what fits into both ends when they connect, each host having its say as they do.
@@ -102,6 +105,9 @@ const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
+const LESS: u32 = 2;
+/// The first byte of addresses that many have.
+const MULTICAST: u8 = 224;
 const META_IN_NAME: u32 = 6;
 const META_OUT_NAME: u32 = 7;
 const NETWORK_HEADER: u32 = 1;
@@ -136,8 +142,9 @@ pub fn replace(interface: &str, own: Net) -> (Vec<u8>, usize) {
         chain("postrouting", "nat", POSTROUTING, 90),
         chain("forward", "filter", FORWARD, -10),
         rule("postrouting", keep_source(interface, own), &tags(interface, own)[0]),
-        rule("forward", no_further(interface, own), &tags(interface, own)[1]),
-        rule("forward", fitting(interface), &tags(interface, own)[2]),
+        rule("postrouting", masquerade(own), &tags(interface, own)[1]),
+        rule("forward", no_further(interface, own), &tags(interface, own)[2]),
+        rule("forward", fitting(interface), &tags(interface, own)[3]),
     ];
     (batch(&inner), inner.len())
 }
@@ -292,9 +299,10 @@ fn delete(chain: Chain, rule: &Rule) -> Message {
 
 /// What the rules' comments are: they name all that the rules depend on, so that a rule that says
 /// something else is another one.
-pub fn tags(interface: &str, own: Net) -> [String; 3] {
+pub fn tags(interface: &str, own: Net) -> [String; 4] {
     [
         format!("{own} by {interface}: source kept"),
+        format!("{own} elsewhere: masqueraded"),
         format!("from {interface}: to {own} only"),
         format!("into {interface}: segments that fit"),
     ]
@@ -311,6 +319,12 @@ fn keep_source(interface: &str, own: Net) -> Attributes {
     let list = within(own, SOURCE, EQUAL);
     let list = list.into_iter().chain(named(META_OUT_NAME, interface));
     together(list.chain([load(NETWORK_HEADER, SOURCE, 4), source]))
+}
+
+fn masquerade(own: Net) -> Attributes {
+    let list = within(own, SOURCE, EQUAL).into_iter().chain(within(own, DESTINATION, NOT_EQUAL));
+    let to_one = [load(NETWORK_HEADER, DESTINATION, 1), compare(LESS, &[MULTICAST])];
+    together(list.chain(to_one).chain([expression("masq", Attributes::new())]))
 }
 
 fn no_further(interface: &str, own: Net) -> Attributes {

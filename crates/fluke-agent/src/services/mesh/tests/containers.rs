@@ -281,3 +281,27 @@ fn the_mesh_is_no_way_into_the_networks_behind_a_host() {
     one.sh("nft delete table ip fluke-mesh");
     assert!(two.place.try_sh(ping).status.success(), "it would have got through without the rule");
 }
+
+#[test]
+fn containers_are_answered_from_elsewhere_whoever_flushes_the_rules_of_others() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let one = world.host(1);
+    let elsewhere = Place::new(None);
+    one.sh(&format!(
+        "ip link add lan type veth peer name eth0 netns {} && ip link set lan up && \
+         ip address add 198.51.100.1/24 dev lan",
+        elsewhere.thread
+    ));
+    // It knows no way to containers.
+    elsewhere.sh("ip link set eth0 up && ip address add 198.51.100.2/24 dev eth0");
+    let table = table(&[&one]);
+    let here = Container::on(&one, &netavark);
+    one.joins(&table);
+    let ping = "ping -q -c 3 -i 0.2 -W 1 198.51.100.2";
+    assert!(here.place.try_sh(ping).status.success());
+    one.sh("nft flush ruleset");
+    assert!(!here.place.try_sh(ping).status.success(), "who would answer it?");
+    assert_eq!(one.drift(&table).as_deref(), Some("the rules of `fluke-mesh` are others"));
+    one.applies(&table);
+    assert!(here.place.try_sh(ping).status.success());
+}
