@@ -68,16 +68,20 @@ const REMOVES_AND_STARTS: &str = r#"
     systemctl kill --signal=CONT --kill-whom=main fluke-agent
 "#;
 
+const TRIES: usize = 20;
+
 #[test]
 fn what_goes_on_of_a_container_that_was_removed_as_it_was_started_is_ended() {
     let Some(bed) = bed() else { return };
     let (host, first) = host_with_web(&bed);
     let at = format!("http://{}:3000", address(&host, &first));
-    // Podman leaves something every third time or so.
-    for _ in 0..40 {
+    // Podman 4 leaves something every third time or so.
+    for _ in 0..TRIES {
         let it = runs_one(&bed, &host, "web");
         let id = host.run(&format!("podman inspect --format '{{{{.Id}}}}' {it}"));
         let left = host.try_run(&format!("id={id}; {REMOVES_AND_STARTS}")).stdout;
+        // What does not stay up would be started after pauses that grow.
+        is_asked_for(&bed);
         bed.until(
             "another one runs",
             |_| matches!(running(&host, "web").as_slice(), [now] if *now != it),
@@ -94,7 +98,8 @@ fn what_goes_on_of_a_container_that_was_removed_as_it_was_started_is_ended() {
             return;
         }
     }
-    panic!("Podman never left anything");
+    // Podman 5 locks a container that is started before it looks what becomes of it.
+    assert!(host.is("podman --version | grep --quiet ' [5-9]'"), "Podman never left anything");
 }
 
 #[test]

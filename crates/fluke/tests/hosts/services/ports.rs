@@ -107,5 +107,6 @@ fn connections_packets_and_tls_of_its_own_reach_a_container_on_another_host() {
     bed.until("the old one is gone", |_| containers(&app, "db") == running(&app, "db"));
     client.until("tail -n 1 /tmp/played | grep -q two");
     bed.settles();
-    assert_eq!(told(&client), answers("two"));
+    // Once more: of packets one may be lost.
+    are_told(&bed, "two");
 }
