@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fluke_bed::Host;
+use fluke_bed::{Bed, Host};
 
-use super::{host_with_image, runs};
+use super::{host_with_image, runs, service};
 use crate::figure::{Figure, Target, Unit};
 use crate::row::{Bench, Row, Trouble, Turn, figures};
 use crate::rows::units::bed;
@@ -17,7 +17,10 @@ pub(in crate::rows) const ROW: Row = Row {
           nothing is due. For a minute: the time that the threads of the agent ran and those of \
           Podman's service, which does the work that the agent asks for; their sum is what is \
           promised. Processes: whether a child of either has ended or is there, or Podman's service \
-          was started. Beside it: an agent that asks by `podman ps` every ten seconds.",
+          was started. Beside it: an agent that asks by `podman ps` every ten seconds. Asked: the \
+          same with a health check in each, every ten seconds as by default; for a minute, all that \
+          the host does: a question is a program in its container, started by Podman. Beside it: as \
+          many questions by `podman exec`, as a timer of Podman's own would ask them.",
     turn: Turn::Always,
     measure,
 };
@@ -26,6 +29,8 @@ const CONTAINERS: usize = 20;
 const WINDOWS: usize = 6;
 const WINDOW: Duration = Duration::from_secs(10);
 const POLLS: usize = 5;
+/// What is asked of each container, every ten seconds.
+const HEALTH: &str = "health {\n    command = \"true\"\n  }";
 
 fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let bed = bed(bench)?;
@@ -46,11 +51,48 @@ fn measure(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let polls: Result<Vec<_>, _> = (0..POLLS).map(|_| poll(&host)).collect();
     let beside = "`podman ps` every 10 s";
     let core = Figure::new("core", Unit::PercentOfCore, &sum);
+    let asked = asked(bench, &bed, &host)?;
     figures([
         core.map(|it| it.beside(beside, &polls.unwrap_or_default()).target(Target::AtMost(0.5))),
         Figure::new("agent", Unit::PercentOfCore, &agents),
         Figure::new("processes", Unit::Count, &[spawned]).map(|it| it.target(Target::AtMost(0.0))),
+        asked,
     ])
+}
+
+/// The same where each is asked how it feels.
+fn asked(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Trouble> {
+    let with_health = |number| service(number).replace("volume ", &format!("{HEALTH}\n  volume "));
+    let services: String = (0..CONTAINERS).map(with_health).collect();
+    bed.commit("services.fluke.hcl", &services);
+    bed.settles();
+    std::thread::sleep(WINDOW);
+    let mut ours = Vec::new();
+    for _ in 0..bench.rounds(WINDOWS) {
+        let before = all(host)?;
+        std::thread::sleep(WINDOW);
+        ours.push(percent(all(host)? - before));
+    }
+    let by_podman = (0..POLLS).map(|_| {
+        let before = all(host)?;
+        host.run("for it in $(podman ps --quiet); do podman exec $it true; done");
+        Ok(percent(all(host)? - before))
+    });
+    let by_podman: Result<Vec<_>, Trouble> = by_podman.collect();
+    let figure = Figure::new("asked", Unit::PercentOfCore, &ours);
+    Ok(figure.map(|it| it.beside("a `podman exec` for each", &by_podman.unwrap_or_default())))
+}
+
+/// Seconds that whatever is on the host has taken of the processor so far.
+fn all(host: &Host) -> Result<f64, Trouble> {
+    let said = host.run(
+        "cat /sys/fs/cgroup/cpuacct/cpuacct.usage 2>/dev/null || \
+         awk '$1 == \"usage_usec\" { print $2 * 1000 }' /sys/fs/cgroup/cpu.stat",
+    );
+    let nanoseconds = said.trim().parse::<f64>();
+    nanoseconds
+        .map(|it| it / 1e9)
+        .map_err(|_| Trouble::failed("look at the processor", format!("it said {said:?}")))
 }
 
 fn percent(seconds: f64) -> f64 {
