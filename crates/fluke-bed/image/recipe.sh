@@ -72,7 +72,6 @@ printf '[Journal]\nReadKMsg=no\nAudit=no\nStorage=persistent\nRateLimitIntervalS
     >"$root/etc/systemd/journald.conf.d/bed.conf"
 # A unit that does not stop must not hold a story up for a minute and a half.
 printf '[Manager]\nDefaultTimeoutStopSec=10s\n' >"$root/etc/systemd/system.conf.d/bed.conf"
-printf '[engine]\nruntime = "runc"\nevents_logger = "file"\n' \
-    >"$root/etc/containers/containers.conf.d/bed.conf"
+printf '[engine]\nruntime = "runc"\n' >"$root/etc/containers/containers.conf.d/bed.conf"
 printf 'PermitRootLogin prohibit-password\nUseDNS no\nPasswordAuthentication no\n' \
     >"$root/etc/ssh/sshd_config.d/bed.conf"

@@ -5,5 +5,3 @@
 # Podman's package no longer enables its socket. Its proxy for DHCP, which it does, nobody needs here.
 chroot "$root" systemctl -q enable podman.socket
 chroot "$root" systemctl -q disable netavark-dhcp-proxy.socket
-# Events go to the journal, as on any Debian.
-printf '[engine]\nruntime = "runc"\n' >"$root/etc/containers/containers.conf.d/bed.conf"
