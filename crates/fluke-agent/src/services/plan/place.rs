@@ -326,8 +326,11 @@ impl<'a> Place<'a> {
         let setback = situation.setbacks.get(&wanted.id).filter(is_left_alone);
         let keeps = self.predecessors.iter().find(|it| keeps_volumes(it, wanted));
         match (setback, keeps) {
-            // It does not stay up, and what was there before it did.
-            (Some(setback), _) if self.has_another() && !setback.is_unheard => {
+            // It does not stay up, and what was there before it did. Of what nobody answered for that
+            // is known after its pause, in which it may still be done.
+            (Some(setback), _)
+                if self.has_another() && !(setback.is_unheard && setback.until > situation.now) =>
+            {
                 changes.extend(remove(current, Why::Unwell(goes(setback, current))))
             }
             (Some(setback), _) => {

@@ -72,6 +72,13 @@ impl Host {
     }
 
     fn plan(&self) -> Plan {
+        let plan = self.decide();
+        // Nobody would do anything else, for ever.
+        assert!(plan.look_at.is_none_or(|at| at > self.now), "it waits for what is over");
+        plan
+    }
+
+    fn decide(&self) -> Plan {
         plan(&Situation {
             wanted: &self.wanted,
             not_understood: &self.not_understood,

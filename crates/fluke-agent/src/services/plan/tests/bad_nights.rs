@@ -6,7 +6,7 @@ use fluke_model::service::Replica;
 use proptest::prelude::*;
 
 use super::*;
-use world::{Night, World, night};
+use world::{Night, World, late_night, night};
 
 proptest! {
     #[test]
@@ -155,9 +155,33 @@ proptest! {
         world.happens(Night::Commit([None, None, Some(0)]));
         world.happens(Night::Works(3));
         world.happens(Night::Commit([None, None, Some(1)]));
-        world.happens(Night::Unheard);
+        world.happens(Night::Unheard(false));
         prop_assert_eq!(interruptions(&mut world, seconds), 1);
         prop_assert!(serves(&world) && world.host.drift().is_empty());
+    }
+
+    #[test]
+    fn what_was_given_up_for_good_is_not_waited_for_whatever_nobody_answers(
+        nights in prop::collection::vec((late_night(), 0u64..3), 0..16),
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, None, Some(0)]));
+        world.happens(Night::Works(3));
+        world.happens(Night::Ill(1));
+        world.happens(Night::Commit([None, None, Some(1)]));
+        interruptions(&mut world, 60);
+        world.happens(Night::Restarts);
+        for (night, seconds) in nights {
+            world.happens(night);
+            world.host.now += Duration::from_secs(seconds);
+            world.next().into_iter().for_each(|change| world.applies(change, true));
+            world.health_is_asked();
+            world.looks();
+        }
+        world.happens(Night::Well(0));
+        interruptions(&mut world, 700);
+        prop_assert!(serves(&world), "what served before it does");
+        prop_assert!(world.next().is_none());
     }
 
     #[test]

@@ -111,6 +111,17 @@ fn what_was_given_up_for_good_makes_room_for_what_served_before_wherever_it_ends
     let is_over = setback("it is ill", host.now);
     host.setbacks.insert(new.id, Setback { is_final: true, ..is_over.clone() });
     assert_eq!(host.changes(), ["remove new: unwell"]);
+    // Podman did it all the same.
+    let unheard = Setback { is_final: true, is_unheard: true, ..is_over.clone() };
+    let a_moment_before = host.now.checked_sub(Duration::from_millis(1)).expect("it was");
+    for until in [host.now, a_moment_before] {
+        host.setbacks.insert(new.id, Setback { until, ..unheard.clone() });
+        assert_eq!(host.changes(), ["remove new: unwell"], "nobody waits for what is over");
+    }
+    let mut ahead = host.clone();
+    ahead.containers[0].state = State::Running;
+    ahead.containers[1].state = State::Created;
+    assert_eq!(ahead.changes(), ["remove new: unwell"], "what serves is not stopped for it");
     host.setbacks.insert(new.id, is_over);
     assert_eq!(host.changes(), ["start new"], "one that may be tried again is");
     host.containers.remove(0);

@@ -45,8 +45,11 @@ pub(super) enum Night {
     NoImage(u8),
     /// ... or can, after all.
     Image(u8),
-    /// Podman does not answer when it is next told to start something.
-    Unheard,
+    /// Podman does not answer when it is next told to make or to start something, and does it all the
+    /// same, or does not.
+    Unheard(bool),
+    /// The agent ends, and the next one begins.
+    Restarts,
     /// The agent works, and is killed after so many changes, in the middle of the next.
     Works(usize),
     /// The server finds that nothing leads to what retires.
@@ -76,12 +79,25 @@ pub(super) fn night() -> impl Strategy<Value = Night> {
         (0u8..4).prop_map(Night::Accepted),
         (0u8..4).prop_map(Night::NoImage),
         (0u8..4).prop_map(Night::Image),
-        Just(Night::Unheard),
+        any::<bool>().prop_map(Night::Unheard),
+        Just(Night::Restarts),
         (0usize..6).prop_map(Night::Works),
         Just(Night::Released),
         (0u64..60).prop_map(Night::Passes),
         Just(Night::NoNetwork),
         Just(Night::OtherNetwork),
+    ]
+}
+
+/// What may happen to a host whose Podman is late.
+pub(super) fn late_night() -> impl Strategy<Value = Night> {
+    prop_oneof![
+        any::<bool>().prop_map(Night::Unheard),
+        any::<usize>().prop_map(Night::Dies),
+        Just(Night::Ill(0)),
+        Just(Night::Well(0)),
+        Just(Night::Restarts),
+        (0u64..10).prop_map(Night::Passes),
     ]
 }
 
@@ -104,7 +120,8 @@ pub(super) struct World {
     ill: BTreeSet<String>,
     refused: BTreeSet<String>,
     unstartable: BTreeSet<String>,
-    is_unheard: bool,
+    /// Whether it is done all the same.
+    unheard: Option<bool>,
     made: usize,
     /// What the server has said to be released, as long as it thinks so.
     told: BTreeSet<DeploymentId>,
@@ -156,7 +173,7 @@ impl World {
             ill: BTreeSet::new(),
             refused: BTreeSet::new(),
             unstartable: BTreeSet::new(),
-            is_unheard: false,
+            unheard: None,
             made: 0,
             told: BTreeSet::new(),
             served: BTreeMap::new(),
@@ -222,7 +239,8 @@ impl World {
             Night::Image(version) => {
                 self.host.images.insert(format!("image:{version}"), Image::Present);
             }
-            Night::Unheard => self.is_unheard = true,
+            Night::Unheard(is_done) => self.unheard = Some(is_done),
+            Night::Restarts => self.is_restarted(),
             Night::Works(changes) => self.works(changes),
             Night::Released => self.released(),
             Night::Passes(seconds) => self.host.now += Duration::from_secs(seconds),
@@ -352,16 +370,19 @@ impl World {
                 let now = host.now;
                 let it = host.containers.iter_mut().find(|it| it.id == container);
                 let it = it.expect("only what is there is started");
-                if std::mem::take(&mut self.is_unheard) {
+                if let Some(is_done) = self.unheard.take() {
                     let unheard = |id| self.setbacks.was_unheard(id, "late".into(), now);
-                    return origin.deployment.into_iter().for_each(unheard);
+                    origin.deployment.into_iter().for_each(unheard);
+                    if is_done {
+                        self.begins(&container);
+                    }
+                    return;
                 }
                 if self.unstartable.contains(&it.image) {
                     let failed = |id| self.setbacks.gave_up(id, "cannot".into(), now);
                     return origin.deployment.into_iter().for_each(failed);
                 }
                 origin.deployment.into_iter().for_each(|id| self.setbacks.done(id, now));
-                it.told_to_end = None;
                 self.begins(&container);
             }
             Change::Deploy { deployment, ahead, .. } => {
@@ -369,12 +390,19 @@ impl World {
                 if self.refused.contains(&spec.image) {
                     return self.setbacks.gave_up(*id, "refused".into(), host.now);
                 }
+                let unheard = self.unheard.take();
+                if unheard.is_some() {
+                    self.setbacks.was_unheard(*id, "late".into(), host.now);
+                }
+                if unheard == Some(false) {
+                    return;
+                }
                 self.made += 1;
                 let is_startable = !self.unstartable.contains(&spec.image);
                 // Half of it: it is made, and was not started.
-                let is_started = wholly && is_startable && !ahead;
+                let is_started = wholly && is_startable && !ahead && unheard.is_none();
                 match is_startable {
-                    _ if ahead => {}
+                    _ if ahead || unheard.is_some() => {}
                     true => self.setbacks.done(*id, host.now),
                     false => self.setbacks.gave_up(*id, "cannot".into(), host.now),
                 }
@@ -398,6 +426,7 @@ impl World {
         let started = self.host.containers.iter_mut().filter(|it| it.id == container);
         for it in started {
             (it.state, it.started) = (State::Running, Some(self.host.now));
+            it.told_to_end = None;
             it.asked_since = it.started;
             it.process = Some(self.lives);
             it.health = it.check.as_ref().map_or(Health::None, |_| Health::Starting);
@@ -495,7 +524,7 @@ impl World {
         self.refused.clear();
         self.unstartable.clear();
         self.host.images.values_mut().for_each(|it| *it = Image::Present);
-        self.is_unheard = false;
+        self.unheard = None;
         self.setbacks.forget_all();
         self.host.held_up.clear();
         // Twice nothing to do, with time to drain in between, is the end.
