@@ -7,7 +7,6 @@ use super::Lane;
 use super::arrival::{Arrival, Sighting};
 use super::desired::Desired;
 use super::look::Seen;
-use super::rounds::Rounds;
 use super::saying;
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -26,7 +25,7 @@ impl Lane {
         // Who answers again is listened to again, and not when a pause is over.
         self.watch = None;
         // Who could not be asked is not late with an answer.
-        self.rounds = Rounds::default();
+        self.rounds.in_the_dark();
         self.expect_podman();
         let nothing = Seen::nothing();
         let plan = self.plan(desired, &nothing, &BTreeMap::new());

@@ -21,7 +21,11 @@ const NO_ANSWER: &str = "its health command does not end";
 
 /// All containers that are asked.
 #[derive(Debug, Default)]
-pub struct Rounds(BTreeMap<String, Round>);
+pub struct Rounds {
+    each: BTreeMap<String, Round>,
+    /// Whether nobody could be asked since somebody was last seen.
+    in_the_dark: bool,
+}
 
 #[derive(Debug)]
 struct Round {
@@ -72,9 +76,12 @@ impl Rounds {
         let running = containers.filter(|it| it.is_ours && it.state == State::Running);
         let asked: BTreeMap<&str, (&Container, &HealthSpec)> =
             running.filter_map(|it| Some((it.id.as_str(), (it, it.check.as_ref()?)))).gather();
-        self.0.retain(|id, _| asked.contains_key(id.as_str()));
+        if std::mem::take(&mut self.in_the_dark) {
+            self.each.values_mut().for_each(|it| it.since = now);
+        }
+        self.each.retain(|id, _| asked.contains_key(id.as_str()));
         for (id, (it, spec)) in asked {
-            let round = self.0.entry(id.to_owned());
+            let round = self.each.entry(id.to_owned());
             let round = round.or_insert_with(|| Round::new(spec.clone(), it, now));
             if round.process != it.process {
                 *round = Round::new(spec.clone(), it, now);
@@ -83,9 +90,16 @@ impl Rounds {
         }
     }
 
+    /// Nobody can be asked until somebody is seen again, and who could not be asked is not late with
+    /// an answer. What is known stays, and whom a question is on its way to is not asked another.
+    pub fn in_the_dark(&mut self) {
+        self.in_the_dark = true;
+    }
+
     /// Whom to ask now; they count as being asked.
     pub fn due(&mut self, now: Instant) -> Vec<Question> {
-        let due = self.0.iter_mut().filter(|(_, it)| !it.is_being_asked && it.next() <= now);
+        let all = self.each.iter_mut().filter(|_| !self.in_the_dark);
+        let due = all.filter(|(_, it)| !it.is_being_asked && it.next() <= now);
         let question = |(id, it): (&String, &mut Round)| {
             it.is_being_asked = true;
             let limit = Duration::from_millis(it.spec.timeout_ms);
@@ -96,7 +110,8 @@ impl Rounds {
 
     /// When somebody is to be asked next.
     pub fn next(&self) -> Option<Instant> {
-        self.0.values().filter(|it| !it.is_being_asked).map(Round::next).min()
+        let all = self.each.values().filter(|_| !self.in_the_dark);
+        all.filter(|it| !it.is_being_asked).map(Round::next).min()
     }
 
     /// What an answer says, without the `secrets` of what it is about; one of an earlier life says
@@ -108,7 +123,7 @@ impl Rounds {
         secrets: impl FnOnce(DeploymentId) -> Option<&'s Secrets>,
         now: Instant,
     ) -> bool {
-        let it = self.0.get_mut(&question.container);
+        let it = self.each.get_mut(&question.container);
         let Some(it) = it.filter(|it| it.process == question.process) else { return false };
         it.is_being_asked = false;
         it.asked = Some(now);
@@ -140,18 +155,18 @@ impl Rounds {
 
     /// Since when a container can be asked in this life.
     pub fn since(&self, container: &str, process: Option<i32>) -> Option<Instant> {
-        let round = self.0.get(container).filter(|it| it.process == process);
+        let round = self.each.get(container).filter(|it| it.process == process);
         round.map(|it| it.since)
     }
 
     /// What a container complained of when it was last asked.
     pub fn complaint(&self, container: &str) -> Option<&str> {
-        self.0.get(container)?.complaint.as_deref()
+        self.each.get(container)?.complaint.as_deref()
     }
 
     /// Whether a container does not even answer any more, which Podman does not count.
     pub fn is_silent(&self, container: &str) -> bool {
-        self.0.get(container).is_some_and(Round::is_silent)
+        self.each.get(container).is_some_and(Round::is_silent)
     }
 }
 

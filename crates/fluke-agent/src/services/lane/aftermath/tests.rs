@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use fluke_model::id::{CommitId, SessionId};
 use fluke_model::policy::Trigger;
+use fluke_model::service::{ContainerSpec, HealthSpec};
 use fluke_model::snapshot::Snapshot;
 
 use super::*;
@@ -171,6 +172,31 @@ async fn what_is_not_well_and_was_removed_without_an_answer_is_not_made_anew_at_
     lane.failed(&change, &late.into(), began, &account).await;
     assert!(!lane.deployments.is_due(&web.id, began));
     assert_eq!(lane.deployments.marks()[&web.id].why, "it is ill");
+}
+
+#[tokio::test]
+async fn a_look_that_fails_has_nobody_asked_twice() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let health = HealthSpec {
+        command: "true".into(),
+        interval_ms: 10_000,
+        timeout_ms: 2_000,
+        retries: 2,
+        start_period_ms: 0,
+    };
+    let spec = ContainerSpec { health: Some(health), ..fixture::spec("web:1") };
+    let web = fixture::deployment("web", spec);
+    let found = Container { process: Some(7), ..fixture::container("c", &web, State::Running) };
+    let (desired, now) = (nothing_wanted(&lane), Instant::now());
+    let asked = |lane: &mut Lane| {
+        lane.rounds.see([&found].into_iter(), now);
+        lane.rounds.due(now).len()
+    };
+    assert_eq!(asked(&mut lane), 1);
+    let late = PodmanError::TimedOut { what: "list".into(), limit: LONGEST_CHANGE };
+    lane.in_the_dark(&desired, &late);
+    assert_eq!(asked(&mut lane), 0, "its answer is still to come");
 }
 
 #[tokio::test]

@@ -165,3 +165,38 @@ fn a_complaint_is_told_without_what_the_host_gave_and_without_what_moves_a_curso
     let cut = format!("{}hunt", "x".repeat(496));
     assert_eq!(told(&cut, Some(&secrets)), how, "so it is in the only line");
 }
+
+#[test]
+fn who_could_not_be_asked_has_all_its_time_again_and_what_is_known_of_it_stays() {
+    let (mut rounds, start) = (Rounds::default(), Instant::now());
+    let seen =
+        |rounds: &mut Rounds, now| rounds.see([container(Health::Healthy, start)].iter(), now);
+    seen(&mut rounds, start);
+    for _ in 0..2 {
+        rounds.due(rounds.next().expect("it goes on"));
+        rounds.answered(&asked(1), Answer::Silence, nothing, start);
+    }
+    let next = rounds.next();
+    rounds.in_the_dark();
+    assert_eq!((rounds.next(), rounds.due(start + Duration::from_secs(100))), (None, vec![]));
+    let later = start + Duration::from_secs(5);
+    seen(&mut rounds, later);
+    assert_eq!(rounds.since("c", Some(1)), Some(later));
+    assert_eq!(rounds.next(), next, "its turn comes when it would have come");
+    assert!(rounds.is_silent("c") && rounds.complaint("c") == Some(NO_ANSWER));
+    seen(&mut rounds, later + Duration::from_secs(1));
+    assert_eq!(rounds.since("c", Some(1)), Some(later), "once");
+}
+
+#[test]
+fn who_is_being_asked_when_it_gets_dark_is_not_asked_twice() {
+    let (mut rounds, start) = (Rounds::default(), Instant::now());
+    rounds.see([container(Health::Healthy, start)].iter(), start);
+    assert_eq!(rounds.due(start), [asked(1)]);
+    rounds.in_the_dark();
+    let later = start + Duration::from_secs(60);
+    rounds.see([container(Health::Healthy, start)].iter(), later);
+    assert_eq!((rounds.next(), rounds.due(later)), (None, vec![]));
+    assert!(rounds.answered(&asked(1), Answer::Unwell(None), nothing, later), "it was heard");
+    assert_eq!(rounds.next(), Some(later + Duration::from_secs(10)));
+}
