@@ -242,8 +242,7 @@ impl Look<'_> {
         let id = id.and_then(|text| text.clone().try_into().ok()).map(DeploymentId);
         let none = BTreeMap::new();
         let wanted = id.and_then(|id| {
-            // Without the host's variables, what there is cannot be held against them.
-            Some((self.desired.deployment(id)?, self.desired.env(id).unwrap_or(&none)))
+            Some((self.desired.deployment(id)?, self.desired.env_so_far(id).unwrap_or(&none)))
         });
         let now = Now { instant: Instant::now(), unix: (self.time.0 / 1000) as i64 };
         observe::container(listed, details, wanted, bridge::NETWORK, now)

@@ -1,6 +1,7 @@
 //! Stories of a lane with a real Podman, on a machine of its own as far as Podman can tell.
 
 mod asking;
+mod environment;
 mod forgetting;
 mod images;
 mod keeping;

@@ -93,7 +93,7 @@ pub struct Stage {
     service: Option<Child>,
     lane: Option<Services>,
     held: Option<Arc<Held>>,
-    greeting: &'static str,
+    greeting: Option<&'static str>,
     node_type: NodeType,
     allow: Allow,
     sessions: u64,
@@ -141,7 +141,7 @@ impl Stage {
             service: None,
             lane: None,
             held: None,
-            greeting: "hello",
+            greeting: Some("hello"),
             node_type: NodeType::Worker,
             allow: Allow::default(),
             sessions: 1,
@@ -258,7 +258,7 @@ impl Stage {
             node_type: self.node_type,
             config,
             ceiling: Ceiling::of(&self.allow),
-            environment: Environment::from_pairs([("GREETING", self.greeting)]),
+            environment: Environment::from_pairs(self.greeting.map(|it| ("GREETING", it))),
             clock: Arc::new(|| SystemTime::now().into()),
             state_dir: &self.path("state"),
             held: self.held.clone(),
@@ -275,8 +275,8 @@ impl Stage {
     }
 
     /// What the next lane finds as the host's `$GREETING`.
-    pub fn greets(&mut self, greeting: &'static str) {
-        self.greeting = greeting;
+    pub fn greets(&mut self, greeting: impl Into<Option<&'static str>>) {
+        self.greeting = greeting.into();
     }
 
     /// What the next lane finds in the host's own config.
