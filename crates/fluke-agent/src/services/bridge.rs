@@ -75,8 +75,27 @@ impl Interfaces {
 
     /// The number of the other end of a container's interface, where it can be told.
     pub fn other_end(&self, process: i32) -> Option<u32> {
-        let root = self.proc.join(process.to_string()).join("root");
-        own_view::other_end(&root, &self.sys)
+        own_view::other_end(&self.root_of(process), &self.sys)
+    }
+
+    /// The port of the bridge that a process's interface ends at, where each says so of the other: in
+    /// a network that is not its container's, a number may be anybody's.
+    pub fn own_port(&self, process: i32) -> Option<u32> {
+        let (other, own) = (self.other_end(process)?, self.own_end(process)?);
+        let leads_back = |port: &String| {
+            let peer = number(&self.class().join(port).join("iflink"));
+            self.number(port) == Some(other) && peer == Some(own)
+        };
+        self.ports().iter().any(leads_back).then_some(other)
+    }
+
+    /// The number of a container's interface as the container has it, where it can be told.
+    fn own_end(&self, process: i32) -> Option<u32> {
+        own_view::own_end(&self.root_of(process), &self.sys)
+    }
+
+    fn root_of(&self, process: i32) -> PathBuf {
+        self.proc.join(process.to_string()).join("root")
     }
 
     fn class(&self) -> PathBuf {
@@ -91,6 +110,10 @@ fn number(path: &Path) -> Option<u32> {
 #[cfg(not(target_os = "linux"))]
 mod own_view {
     pub fn other_end(_: &std::path::Path, _: &std::path::Path) -> Option<u32> {
+        None
+    }
+
+    pub fn own_end(_: &std::path::Path, _: &std::path::Path) -> Option<u32> {
         None
     }
 }

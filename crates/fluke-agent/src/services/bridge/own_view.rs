@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2, statfs};
@@ -17,14 +17,21 @@ const LONGEST: u64 = 11;
 /// The number of the other end of the container's interface, where it can be told. The host's own
 /// `sys` tells how the kernel's word is known.
 pub fn other_end(root: &Path, sys: &Path) -> Option<u32> {
+    number(interface(root, sys)?, "iflink")
+}
+
+/// The number that the container's interface has in the container, where it can be told.
+pub fn own_end(root: &Path, sys: &Path) -> Option<u32> {
+    number(interface(root, sys)?, "ifindex")
+}
+
+fn interface(root: &Path, sys: &Path) -> Option<OwnedFd> {
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, root, folder, Mode::empty()).ok()?;
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let eth0 = openat2(root, "sys/class/net/eth0", folder, Mode::empty(), within).ok()?;
-    if fstatfs(&eth0).ok()?.f_type != statfs(sys).ok()?.f_type {
-        return None;
-    }
-    number(eth0, "iflink")
+    let is_the_kernels = fstatfs(&eth0).ok()?.f_type == statfs(sys).ok()?.f_type;
+    is_the_kernels.then_some(eth0)
 }
 
 fn number(folder: impl AsFd, name: &str) -> Option<u32> {

@@ -220,7 +220,7 @@ impl Traces {
     /// With these `links`, if they are still there.
     fn of(container: &str, links: &BTreeSet<u32>, interfaces: &Interfaces) -> io::Result<Self> {
         let processes = processes_of(container, &interfaces.proc)?;
-        let ends = processes.iter().filter_map(|(process, _)| interfaces.other_end(*process));
+        let ends = processes.iter().filter_map(|(process, _)| interfaces.own_port(*process));
         let links: BTreeSet<u32> = ends.chain(links.iter().copied()).gather();
         if links.is_empty() {
             return Ok(Self { processes, links });
@@ -292,73 +292,4 @@ fn is_of(container: &str, groups: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_container_is_known_by_its_control_group() {
-        let id = "1c492db0abe57ed706bbcb51d9087a2e582279d488fbfa557a4d457047524b0f";
-        for (groups, is_its_own) in [
-            (format!("0::/machine.slice/libpod-{id}.scope\n"), true),
-            (format!("0::/machine.slice/libpod-{id}.scope/init.scope\n"), true),
-            (format!("4:memory:/libpod_parent/libpod-{id}\n0::/\n"), true),
-            (format!("0::/machine.slice/libpod-conmon-{id}.scope\n"), false),
-            (format!("0::/machine.slice/libpod-{}.scope\n", id.replace('1', "2")), false),
-            (String::from("0::/system.slice/cron.service\n"), false),
-        ] {
-            assert_eq!(is_of(id, &groups), is_its_own, "{groups}");
-        }
-        assert!(!is_of("", "0::/libpod-\n"), "nothing is nobody's name");
-    }
-
-    #[test]
-    fn nothing_is_found_of_a_container_that_has_none() {
-        let found = processes_of(&"0".repeat(64), Path::new("/proc")).expect("a kernel that tells");
-        assert!(found.is_empty());
-    }
-
-    /// Folders like those of the kernel, in which process `number` is of container `ID`, and its
-    /// network ends at port 7 of the bridge.
-    fn kernel(number: u32) -> (tempfile::TempDir, Interfaces) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let interfaces = Interfaces { sys: dir.path().join("sys"), proc: dir.path().join("proc") };
-        let process = interfaces.proc.join(number.to_string());
-        let class = interfaces.sys.join("class/net");
-        let write = |path: std::path::PathBuf, text: &str| {
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
-            std::fs::write(path, text).expect("it can be written");
-        };
-        write(process.join("cgroup"), &format!("0::/machine.slice/libpod-{ID}.scope\n"));
-        write(process.join("root/sys/class/net/eth0/iflink"), "7\n");
-        write(class.join("fluke-br0/brif/veth0"), "");
-        write(class.join("veth0/ifindex"), "7\n");
-        (dir, interfaces)
-    }
-
-    const ID: &str = "1c492db0abe57ed7";
-
-    #[test]
-    fn its_end_of_the_bridge_is_left_of_a_container_when_its_processes_are_gone() {
-        let mut sleep = std::process::Command::new("sleep").arg("1000").spawn().expect("it runs");
-        let (_dir, interfaces) = kernel(sleep.id());
-        let of = |links: &BTreeSet<u32>| Traces::of(ID, links, &interfaces).expect("it tells");
-        let alive = of(&BTreeSet::new());
-        assert_eq!((alive.processes.len(), &alive.links), (1, &BTreeSet::from([7])));
-        sleep.kill().and_then(|()| sleep.wait()).expect("it ends");
-        let dead = of(&alive.links);
-        assert_eq!((dead.processes.len(), &dead.links), (0, &BTreeSet::from([7])));
-        std::fs::remove_file(interfaces.sys.join("class/net/fluke-br0/brif/veth0"))
-            .expect("a port that goes");
-        assert_eq!(of(&dead.links).links, BTreeSet::new(), "what is no port of ours stays");
-    }
-
-    #[test]
-    fn what_an_agent_left_to_end_is_looked_for_by_the_next_one() {
-        let origin = Origin::default();
-        let what = Remains { origin, name: "db".into(), image: "db:1".into() };
-        let left = BTreeMap::from([(ID.to_owned(), what)]);
-        let next = Forgotten::with(left.clone(), Instant::now());
-        assert_eq!(next.left(), left, "it stays on disk until somebody has looked");
-        assert!(next.remains(ID).is_some());
-    }
-}
+mod tests;
