@@ -82,8 +82,10 @@ impl Forgotten {
     ) -> Vec<Container> {
         let now = Instant::now();
         let is_listed = |id: &str| listed.iter().any(|it| it.id == id);
-        // Who is not in the list is looked for once more, however late that is.
-        self.started.retain(|id, it| it.until > now || !is_listed(id));
+        // Whoever removes one may take long, and it is in the list all that time; one that runs is
+        // nobody's but Podman's. Who is not in the list is looked for once more, however late that is.
+        let runs = |id: &str| listed.iter().any(|it| it.id == id && it.state == State::Running);
+        self.started.retain(|id, it| it.until > now || !runs(id));
         self.left.clear();
         let (mut beside, mut ended) = (Vec::new(), Vec::new());
         for (id, it) in self.started.iter_mut().filter(|(id, _)| !is_listed(id)) {
@@ -152,15 +154,17 @@ impl Lane {
         }
     }
 
-    /// Takes note of what Podman was through with: what it has made and started, or tried to, or does
-    /// not have any more because it was told so.
+    /// Takes note of what Podman was through with: what it has made and started, or tried to; and of
+    /// what was forgotten and is seen to have ended. That Podman does not have a container any more
+    /// says nothing of its processes: they are looked for.
     pub(super) fn remember_end(
         &mut self,
         change: &Change,
+        was_forgotten: bool,
         done: Result<Option<&str>, &ChangeError>,
     ) {
         match (change, done) {
-            (Change::Remove { container, .. }, Ok(_)) => {
+            (Change::Remove { container, .. }, Ok(_)) if was_forgotten => {
                 drop(self.forgotten.started.remove(container));
             }
             // That may have taken longer than a moment.

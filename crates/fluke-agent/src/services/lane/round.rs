@@ -291,6 +291,7 @@ impl Lane {
         let began = Instant::now();
         let account = self.account_of(change.service(), begun);
         let left = change.object().and_then(|object| self.forgotten.remains(object));
+        let was_forgotten = left.is_some();
         let reason = match (&left, change.object()) {
             (Some(_), Some(object)) => forgotten::reason(object),
             _ => doing::reason(&change),
@@ -313,7 +314,7 @@ impl Lane {
             }
         };
         let done = self.meanwhile(begun, work).await;
-        self.remember_end(&change, done.as_ref().map(Option::as_deref));
+        self.remember_end(&change, was_forgotten, done.as_ref().map(Option::as_deref));
         match done {
             Ok(container) => Some(Made { change, container, began, account }),
             Err(error) => {

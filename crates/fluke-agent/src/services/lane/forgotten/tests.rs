@@ -1,4 +1,8 @@
 use super::*;
+use crate::executor::Allow;
+use crate::services::fixture;
+use crate::services::lane::tests::asleep;
+use crate::services::plan::Why;
 
 #[test]
 fn a_container_is_known_by_its_control_group() {
@@ -73,6 +77,47 @@ fn what_is_numbered_in_a_network_of_its_own_within_a_container_is_no_port_of_our
     let traces = Traces::of(ID, &BTreeSet::new(), &interfaces).expect("it tells");
     sleep.kill().and_then(|()| sleep.wait()).expect("it ends");
     assert_eq!((traces.processes.len(), traces.links), (1, BTreeSet::new()));
+}
+
+/// What was started, and for how long it would have been remembered is over.
+fn a_moment_ago() -> Forgotten {
+    let what = Remains { origin: Origin::default(), name: "db".into(), image: "db:1".into() };
+    let started = Started { what, links: BTreeSet::new(), until: Instant::now() };
+    Forgotten { started: BTreeMap::from([(ID.into(), started)]), left: BTreeSet::new() }
+}
+
+#[tokio::test]
+async fn what_takes_somebody_long_to_remove_is_looked_for_after_that() {
+    let db = fixture::deployment("db", fixture::spec("db:1"));
+    let listed = |state| [fixture::container(ID, &db, state)];
+    for (meanwhile, is_found) in [
+        (State::Changing, true),
+        (State::Stuck, true),
+        (State::Exited, true),
+        (State::Running, false),
+    ] {
+        let mut sleep = sleeping();
+        let (dir, interfaces) = kernel(sleep.id());
+        let podman = Podman::at(&dir.path().join("podman.sock")).expect("a client");
+        let mut forgotten = a_moment_ago();
+        assert_eq!(forgotten.beside(&listed(meanwhile), &podman, &interfaces).await, []);
+        let beside = forgotten.beside(&[], &podman, &interfaces).await;
+        sleep.kill().and_then(|()| sleep.wait()).expect("it ends");
+        assert_eq!(!beside.is_empty(), is_found, "{meanwhile:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_podman_removed_is_looked_for_and_what_was_seen_to_end_is_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut lane = asleep(dir.path(), &Allow::default());
+    let (container, origin) = (ID.to_owned(), Origin::default());
+    let removed = Change::Remove { container, origin, why: Why::Stuck };
+    for (was_forgotten, left) in [(false, 1), (true, 0)] {
+        lane.forgotten = a_moment_ago();
+        lane.remember_end(&removed, was_forgotten, Ok(Some(ID)));
+        assert_eq!(lane.forgotten.started.len(), left, "{was_forgotten}");
+    }
 }
 
 #[test]
