@@ -35,6 +35,17 @@ pub enum ChangeError {
         "its processes cannot be ended: {0}; see `systemd-cgls`, and reboot the host if they stay"
     )]
     Forgotten(std::io::Error),
+    /// What Podman forgot has ended, and others would not get its place in the network.
+    #[error(
+        "its processes have ended, and interface {link}, their end of the network, cannot be taken \
+         away: {error}; see `ip link`"
+    )]
+    Uncut {
+        /// The number of the interface.
+        link: u32,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// All addresses are taken.
     #[error(
         "no address is free in {0}/24: 253 containers are the most that one host has; let others \

@@ -208,9 +208,12 @@ pub(super) async fn end(
     interfaces: &Interfaces,
 ) -> Result<(), ChangeError> {
     let (container, interfaces) = (container.to_owned(), interfaces.clone());
-    let work = move || Traces::of(&container, &links, &interfaces)?.wipe();
+    let work = move || {
+        let traces = Traces::of(&container, &links, &interfaces);
+        traces.map_err(ChangeError::Forgotten)?.wipe()
+    };
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(ChangeError::Forgotten)
+    done.unwrap_or_else(|error| Err(ChangeError::Forgotten(io::Error::other(error))))
 }
 
 /// What goes on of a container.
@@ -235,18 +238,22 @@ impl Traces {
     }
 
     /// Ends all processes, and takes their network away, also from those that do not end.
-    fn wipe(&self) -> io::Result<()> {
+    fn wipe(&self) -> Result<(), ChangeError> {
         for (_, process) in &self.processes {
             // One that has ended by now is as good.
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
-        for link in &self.links {
-            let done = Socket::open(Family::Route)?.change(route::delete_link(*link));
-            done.or_else(|error| {
-                let is_gone = error.raw_os_error() == Some(Errno::NODEV.raw_os_error());
-                if is_gone { Ok(()) } else { Err(error) }
-            })?;
-        }
+        let cut = |link: &u32| {
+            let error = cut(*link).err()?;
+            Some(ChangeError::Uncut { link: *link, error })
+        };
+        let uncut: Vec<ChangeError> = self.links.iter().filter_map(cut).collect();
+        self.end().map_err(ChangeError::Forgotten)?;
+        uncut.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Waits for all processes, but no longer than for what does not end.
+    fn end(&self) -> io::Result<()> {
         let deadline = Instant::now() + MOST;
         for (number, process) in &self.processes {
             if !has_ended(process, deadline)? {
@@ -255,6 +262,15 @@ impl Traces {
         }
         Ok(())
     }
+}
+
+/// Takes an interface away, if it is there.
+fn cut(link: u32) -> io::Result<()> {
+    let done = Socket::open(Family::Route)?.change(route::delete_link(link));
+    done.or_else(|error| {
+        let is_gone = error.raw_os_error() == Some(Errno::NODEV.raw_os_error());
+        if is_gone { Ok(()) } else { Err(error) }
+    })
 }
 
 /// Whether a process has ended by then.

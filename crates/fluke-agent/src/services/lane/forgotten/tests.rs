@@ -79,6 +79,21 @@ fn what_is_numbered_in_a_network_of_its_own_within_a_container_is_no_port_of_our
     assert_eq!((traces.processes.len(), traces.links), (1, BTreeSet::new()));
 }
 
+#[test]
+fn processes_end_though_their_network_cannot_be_taken_away_which_is_said() {
+    let mut sleep = sleeping();
+    let number = sleep.id().cast_signed();
+    let process = Pid::from_raw(number).expect("a number");
+    let process = pidfd_open(process, PidfdFlags::empty()).expect("it is there");
+    // Nobody can take away the loopback.
+    let traces = Traces { processes: vec![(number, process)], links: BTreeSet::from([1]) };
+    let said = traces.wipe().expect_err("something stays").to_string();
+    assert!(has_ended(&traces.processes[0].1, Instant::now()).expect("it can be told"));
+    sleep.wait().expect("it ended");
+    let how = "its processes have ended, and interface 1, their end of the network, cannot be";
+    assert!(said.starts_with(how), "{said}");
+}
+
 /// What was started, and for how long it would have been remembered is over.
 fn a_moment_ago() -> Forgotten {
     let what = Remains { origin: Origin::default(), name: "db".into(), image: "db:1".into() };
