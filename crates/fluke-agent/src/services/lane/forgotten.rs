@@ -24,6 +24,8 @@ use crate::services::podman::{Podman, short};
 
 /// Who removes a container is through with it after that.
 const A_MOMENT: Duration = Duration::from_secs(30);
+/// What is said of one that is not even stopped.
+const FORGOTTEN: &str = "Podman forgot it, and its processes go on";
 /// What is killed ends at once, where the kernel is not stuck with it.
 const MOST: Duration = Duration::from_secs(5);
 
@@ -98,9 +100,7 @@ impl Forgotten {
             if is_gone {
                 self.left.insert(id.clone());
             }
-            // Podman may know it after all: then it is on its way to something.
-            let state = if is_gone { State::Stuck } else { State::Changing };
-            beside.push(it.what.as_container(id, state));
+            beside.push(it.what.as_container(id, is_gone));
         }
         ended.iter().for_each(|id| drop(self.started.remove(id)));
         beside
@@ -120,7 +120,12 @@ impl Started {
 }
 
 impl Remains {
-    fn as_container(&self, id: &str, state: State) -> Container {
+    fn as_container(&self, id: &str, is_gone: bool) -> Container {
+        let (state, tampered) = match is_gone {
+            true => (State::Stuck, Some(FORGOTTEN.into())),
+            // Podman may know it after all: then it is on its way to something.
+            false => (State::Changing, None),
+        };
         Container {
             id: id.to_owned(),
             name: self.name.clone(),
@@ -129,7 +134,7 @@ impl Remains {
             state,
             check: None,
             health: Health::None,
-            tampered: None,
+            tampered,
             outdated: None,
             told_to_end: None,
             address: None,

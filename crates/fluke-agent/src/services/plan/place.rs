@@ -11,6 +11,7 @@ use super::report::{Said, report};
 use super::upkeep::{is_drained, pause, serve_again, watch_over};
 use super::words::{
     EARLIER_ONE_RUNS, changing, for_somebody, goes, in_words, is_for_health, restless, unwell,
+    was_changed,
 };
 use super::{
     Change, Container, Deployment, Ending, Image, Origin, Plan, Replaces, Setback, Situation,
@@ -158,9 +159,10 @@ impl<'a> Place<'a> {
             State::Created if self.predecessors.iter().any(|it| it.is_up()) => {
                 Some(EARLIER_ONE_RUNS.into())
             }
-            State::Created | State::Exited | State::Stuck => {
-                Some("its container does not run".into())
-            }
+            State::Created | State::Exited | State::Stuck => Some(match &current.tampered {
+                Some(how) => was_changed(how),
+                None => "its container does not run".into(),
+            }),
         }
     }
 

@@ -81,11 +81,16 @@ pub(super) fn is_for_health(change: &Change) -> bool {
     matches!(why, Why::Unwell(_) | Why::Restarted(_))
 }
 
+/// What is wrong with one that is not what it says it is.
+pub(super) fn was_changed(how: &str) -> String {
+    format!("its container was changed: {how}")
+}
+
 /// What is wrong that a change puts right.
 pub(super) fn in_words(change: &Change) -> String {
     match change {
         Change::Remove { why, .. } | Change::Stop { why, .. } => match why {
-            Why::Tampered(how) => format!("its container was changed: {how}"),
+            Why::Tampered(how) => was_changed(how),
             Why::MakesWay => EARLIER_ONE_RUNS.into(),
             Why::Restarted(why) | Why::Unwell(why) => why.clone(),
             _ => "a container of it is there that should not be".into(),

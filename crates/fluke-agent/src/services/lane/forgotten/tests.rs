@@ -1,7 +1,11 @@
+use fluke_model::policy::Policy;
+use fluke_model::verdict::{Drift, Verdict};
+
 use super::*;
 use crate::executor::Allow;
 use crate::services::fixture;
-use crate::services::lane::tests::asleep;
+use crate::services::lane::look::Seen;
+use crate::services::lane::tests::{asleep, service, wanting};
 use crate::services::plan::Why;
 
 #[test]
@@ -133,6 +137,26 @@ async fn what_podman_removed_is_looked_for_and_what_was_seen_to_end_is_not() {
         lane.remember_end(&removed, was_forgotten, Ok(Some(ID)));
         assert_eq!(lane.forgotten.started.len(), left, "{was_forgotten}");
     }
+}
+
+#[tokio::test]
+async fn what_podman_forgot_is_told_as_that_whoever_may_do_something_about_it() {
+    let db = fixture::deployment("db", fixture::spec("db:1"));
+    let Container { origin, .. } = fixture::container(ID, &db, State::Stuck);
+    let what = Remains { origin, name: "db".into(), image: "db:1".into() };
+    let found = what.as_container(ID, true);
+    let dir = tempfile::tempdir().expect("a directory");
+    let lane = asleep(dir.path(), &Allow::default());
+    let seen = Seen { containers: vec![found], ..Seen::nothing() };
+    let mut alert_only = service("db", fixture::spec("db:1"));
+    alert_only.policy = Policy::AlertOnly;
+    let desired = wanting(&lane, alert_only);
+    let plan = lane.plan(&desired, &seen, &BTreeMap::new());
+    assert_eq!(plan.changes, []);
+    let how = "its container was changed: Podman forgot it, and its processes go on";
+    let report = &plan.reports[0];
+    assert_eq!(report.verdict, Verdict::Drifted(Drift::because(how)));
+    assert_eq!(report.note, Some(format!("{how}; its policy is alert_only")));
 }
 
 #[test]
