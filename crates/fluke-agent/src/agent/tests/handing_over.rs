@@ -114,3 +114,45 @@ async fn a_stop_is_not_kept_waiting_by_a_hand_over() {
     drop(guest);
     assert_eq!(heir.end().await, Ending::Stop);
 }
+
+/// One that looks after services, and to which happens what a test says.
+fn with_services(host: &Host) -> Agent<ThisHost, fn(AgentStatus)> {
+    let socket = host.path("podman.sock");
+    let services = Some(ServicesConfig { socket, ..ServicesConfig::default() });
+    let config = AgentConfig { services, ..host.config.clone() };
+    let store = Store::open(&config.state_dir, ThisHost.now()).expect("a directory");
+    Agent::new(ThisHost, config, store, |_| ())
+}
+
+/// Whether there is a lane that may begin something.
+fn looks_after_services(agent: &Agent<ThisHost, fn(AgentStatus)>) -> bool {
+    agent.lane.as_ref().is_some_and(|lane| !lane.inbox.is_ending())
+}
+
+#[tokio::test]
+async fn services_are_looked_after_until_what_is_under_way_has_ended() {
+    let hall = Hall::open().await;
+    let host = Host::new(hall.address);
+    let mut agent = with_services(&host);
+    let idle = std::mem::replace(&mut agent.activity, Activity::Changing);
+    agent.handle(Happening::ToldToEnd(Ending::HandOver));
+    assert!(looks_after_services(&agent), "that may take long");
+    agent.handle(Happening::Lane(None));
+    assert!(looks_after_services(&agent), "by another lane where one failed");
+    agent.activity = idle;
+    agent.handle(Happening::Sent);
+    assert!(agent.lane.is_some(), "what it has begun comes to its end");
+    assert!(!looks_after_services(&agent), "and nothing else is begun");
+}
+
+#[tokio::test]
+async fn services_are_not_looked_after_by_an_agent_that_stops() {
+    let hall = Hall::open().await;
+    let host = Host::new(hall.address);
+    let mut agent = with_services(&host);
+    assert!(looks_after_services(&agent));
+    agent.handle(Happening::ToldToEnd(Ending::Stop));
+    assert!(!looks_after_services(&agent), "it begins nothing");
+    agent.handle(Happening::Lane(None));
+    assert!(agent.lane.is_none(), "nor does another lane");
+}
