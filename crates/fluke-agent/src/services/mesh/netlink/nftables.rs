@@ -3,7 +3,8 @@
 //! ```text
 //! table ip fluke-mesh {
 //!   chain postrouting { type nat hook postrouting priority 90;
-//!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr
+//!     ip saddr 10.200.N.0/24 oifname "fluke0" snat to ip saddr }
+//!   chain last { type nat hook postrouting priority 110;
 //!     ip saddr 10.200.N.0/24 ip daddr != 10.200.N.0/24 ip daddr < 224.0.0.0 masquerade }
 //!   chain forward { type filter hook forward priority -10;
 //!     iifname "fluke0" ip daddr != 10.200.N.0/24 drop
@@ -15,8 +16,10 @@
 //! priority 100, by iptables and by nftables alike; who has given a connection its source before, has
 //! the say: to itself, so that containers of other hosts see who asks. What goes elsewhere is
 //! masqueraded here as well: Netavark's rules are made with a container, and nobody makes them again
-//! when whoever reloads a firewall has flushed all that there was. And what comes out of the mesh is for
-//! this host and its containers: it is nobody's way into the networks behind.
+//! when whoever reloads a firewall has flushed all that there was. That comes after all others: where
+//! containers have an address of their own for what is outside, whoever gave it to them has the say.
+//! And what comes out of the mesh is for this host and its containers: it is nobody's way into the
+//! networks behind.
 //!
 //! Hosts may have different MTUs, and no router is on the way between two to tell of it: containers
 //! agree on what fits into both ends when they connect, each host having its say as they do.
@@ -140,9 +143,10 @@ pub fn replace(interface: &str, own: Net) -> (Vec<u8>, usize) {
         Message::new(DEL_TABLE, 0, &IPV4).with(table()),
         Message::new(NEW_TABLE, CREATE, &IPV4).with(table()),
         chain("postrouting", "nat", POSTROUTING, 90),
+        chain("last", "nat", POSTROUTING, 110),
         chain("forward", "filter", FORWARD, -10),
         rule("postrouting", keep_source(interface, own), &tags(interface, own)[0]),
-        rule("postrouting", masquerade(own), &tags(interface, own)[1]),
+        rule("last", masquerade(own), &tags(interface, own)[1]),
         rule("forward", no_further(interface, own), &tags(interface, own)[2]),
         rule("forward", fitting(interface), &tags(interface, own)[3]),
     ];
@@ -302,7 +306,7 @@ fn delete(chain: Chain, rule: &Rule) -> Message {
 pub fn tags(interface: &str, own: Net) -> [String; 4] {
     [
         format!("{own} by {interface}: source kept"),
-        format!("{own} elsewhere: masqueraded"),
+        format!("{own} elsewhere: masqueraded if nobody did"),
         format!("from {interface}: to {own} only"),
         format!("into {interface}: segments that fit"),
     ]

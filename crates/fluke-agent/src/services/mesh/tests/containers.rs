@@ -282,18 +282,23 @@ fn the_mesh_is_no_way_into_the_networks_behind_a_host() {
     assert!(two.place.try_sh(ping).status.success(), "it would have got through without the rule");
 }
 
+/// Somebody outside of the fleet, who knows no way to containers, next to a host.
+fn beside(host: &Host) -> Container {
+    let place = Place::new(None);
+    host.sh(&format!(
+        "ip link add lan type veth peer name eth0 netns {} && ip link set lan up && \
+         ip address add 198.51.100.1/24 dev lan",
+        place.thread
+    ));
+    place.sh("ip link set eth0 up && ip address add 198.51.100.2/24 dev eth0");
+    Container { place, address: Ipv4Addr::new(198, 51, 100, 2) }
+}
+
 #[test]
 fn containers_are_answered_from_elsewhere_whoever_flushes_the_rules_of_others() {
     let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
     let one = world.host(1);
-    let elsewhere = Place::new(None);
-    one.sh(&format!(
-        "ip link add lan type veth peer name eth0 netns {} && ip link set lan up && \
-         ip address add 198.51.100.1/24 dev lan",
-        elsewhere.thread
-    ));
-    // It knows no way to containers.
-    elsewhere.sh("ip link set eth0 up && ip address add 198.51.100.2/24 dev eth0");
+    let _elsewhere = beside(&one);
     let table = table(&[&one]);
     let here = Container::on(&one, &netavark);
     one.joins(&table);
@@ -304,4 +309,33 @@ fn containers_are_answered_from_elsewhere_whoever_flushes_the_rules_of_others() 
     assert_eq!(one.drift(&table).as_deref(), Some("the rules of `fluke-mesh` are others"));
     one.applies(&table);
     assert!(here.place.try_sh(ping).status.success());
+}
+
+#[test]
+fn containers_have_the_address_that_somebody_gave_them_for_what_is_elsewhere() {
+    let (Some(world), Some(netavark)) = (World::new(), netavark()) else { return };
+    let one = world.host(1);
+    let elsewhere = beside(&one);
+    one.sh("ip address add 198.51.100.8/24 dev lan && ip address add 198.51.100.9/24 dev lan");
+    let here = Container::on(&one, &netavark);
+    one.joins(&table(&[&one]));
+    // It would know the way to those who keep their own.
+    elsewhere.place.sh("ip route add 10.200.1.0/24 via 198.51.100.1");
+    let iptables = "iptables -t nat -I POSTROUTING -s 10.200.1.0/24 -o lan -j";
+    let nft = "nft add table ip theirs && nft flush table ip theirs && \
+         nft add chain ip theirs before '{ type nat hook postrouting priority 95; }' && \
+         nft add rule ip theirs before ip saddr 10.200.1.0/24 oifname lan";
+    let given = |last| Ipv4Addr::new(198, 51, 100, last);
+    assert_eq!(here.is_seen_as(&elsewhere), given(1));
+    // The last one goes before those that were there.
+    let ways = [
+        (format!("{iptables} SNAT --to-source 198.51.100.8"), given(8)),
+        (format!("{iptables} NETMAP --to 10.200.1.0/24"), here.address),
+        (format!("{nft} snat to 198.51.100.9"), given(9)),
+        (format!("{nft} snat to ip saddr"), here.address),
+    ];
+    for (way, source) in ways {
+        one.sh(&way);
+        assert_eq!(here.is_seen_as(&elsewhere), source, "{way}");
+    }
 }
