@@ -1,11 +1,16 @@
 //! One that serves falls, or hangs, while the one that should take over from it does not come up.
 
+use std::time::Duration;
+
 use fluke_model::directory::Routes;
 use tokio::net::TcpStream;
 
 use super::super::{Generation, RoutesError, Supervisor};
 use super::stage::*;
 use super::takeovers::{leaves_alone, turn_tls_on};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A proxy without TLS, its only process, and a container.
 async fn serving() -> Option<(Stage, Generation, Container)> {
@@ -150,7 +155,7 @@ async fn one_that_goes_on_reads_a_folder_that_was_made_anew() {
 async fn until_settled(stage: &mut Stage, routes: &Routes) {
     let settled = async {
         while stage.finds(routes).await.drift.is_some() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     tokio::time::timeout(LONG, settled).await.expect("it serves");
