@@ -109,9 +109,17 @@ impl<S: Supervisor> Proxy<S> {
         self.write(plan.clone(), told).await?;
         let answering = self.serving(current, &running).await.map(|(one, _)| one);
         let hanging = running.iter().find(|it| it.is_up).map(|it| it.generation.clone());
-        let Some(one) = answering.or(hanging) else {
-            self.seen(&Loaded::default(), plan, wanted);
-            return Ok(false);
+        let one = match (answering, hanging) {
+            (Some(one), _) => one,
+            (None, Some(one)) if !self.hangs(&one).await => one,
+            (None, hanging) => {
+                // There is no time to wait for it where another one was waited for.
+                if let Some(one) = hanging {
+                    self.replace(&one).await;
+                }
+                self.seen(&Loaded::default(), plan, wanted);
+                return Ok(false);
+            }
         };
         let plan = files::fitting(&self.settings.folder, plan, &one);
         Ok(self.take_in(&one, &plan, wanted).await.is_ok())
@@ -155,23 +163,37 @@ impl<S: Supervisor> Proxy<S> {
             let _ = self.supervisor.signal(generation, Signal::Reload).await;
         }
         let taken = self.until_loaded(generation, plan, wanted, began + LOAD).await;
-        // Without its program it could not be started again.
-        if taken.is_err() && self.program().is_ok() && self.is_stuck(generation).await {
-            let _ = self.supervisor.restart(generation).await;
+        if taken.is_err() && self.is_stuck(generation).await {
+            self.replace(generation).await;
         }
         taken
+    }
+
+    /// Starts one again that is of no use; without its program, it could not be.
+    async fn replace(&mut self, generation: &Generation) {
+        if self.program().is_ok() {
+            let _ = self.supervisor.restart(generation).await;
+        }
     }
 
     /// Whether a process is there for nobody. One that only has no time for the agent serves others.
     pub(super) async fn is_stuck(&self, generation: &Generation) -> bool {
         match self.api.loaded(self.api_of(generation)).await {
             Err(ApiError::Absent { .. }) => true,
-            Err(ApiError::Silent { .. }) => {
-                let listen = self.settings.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
-                !self.api.is_answered(SocketAddr::new(listen, self.settings.web)).await
-            }
+            Err(ApiError::Silent { .. }) => !self.are_requests_answered().await,
             Err(ApiError::Garbled { .. }) | Ok(_) => false,
         }
+    }
+
+    /// The same, but for one that is not there yet: it may be starting.
+    async fn hangs(&self, generation: &Generation) -> bool {
+        let loaded = self.api.loaded(self.api_of(generation)).await;
+        matches!(loaded, Err(ApiError::Silent { .. })) && !self.are_requests_answered().await
+    }
+
+    async fn are_requests_answered(&self) -> bool {
+        let listen = self.settings.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        self.api.is_answered(SocketAddr::new(listen, self.settings.web)).await
     }
 
     /// Has the processes that came before end; at once, if they had their time.

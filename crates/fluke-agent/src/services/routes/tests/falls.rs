@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use super::super::{Generation, RoutesError, Supervisor};
 use super::stage::*;
 use super::takeovers::{leaves_alone, turn_tls_on};
+use crate::services::section::LIMIT;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -127,6 +128,23 @@ async fn one_that_hangs_while_somebody_has_a_port_of_the_next_one_is_replaced() 
     assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
     let why = RoutesError::Taken { port: SECURE, others: true };
     assert_eq!(stage.is_hindered(&routes).await, why.to_string());
+}
+
+#[tokio::test]
+async fn one_that_hangs_while_the_next_one_does_not_come_up_is_replaced_and_it_is_said_why() {
+    let Some((mut stage, first, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    stage.proxy.settings.program = Some("/bin/false".into());
+    stage.proxy.supervisor.freeze_all();
+    let routes = table([("web", http("b.example.com"), &[&web])]);
+    let applied = tokio::time::timeout(LIMIT, stage.proxy.apply(&routes)).await;
+    let error = applied.expect("there is time for both").expect_err("it does not come up");
+    assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
+    // It, the next one, and it again.
+    assert_eq!((only_one(&mut stage).await, stage.proxy.supervisor.started), (first, 3));
+    leaves_alone(&mut stage, &routes).await;
+    until_settled(&mut stage, &routes).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()));
 }
 
 #[tokio::test]
