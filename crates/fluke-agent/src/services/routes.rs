@@ -230,7 +230,7 @@ impl<S: Supervisor> Proxy<S> {
         Ok(plan)
     }
 
-    /// The ports that are to be listened on, and cannot be.
+    /// The ports that are to be listened on, or would be by one that is down, and cannot be.
     async fn taken(
         &mut self,
         plan: &Plan,
@@ -246,9 +246,21 @@ impl<S: Supervisor> Proxy<S> {
                 Err(_) => files::entry_points(&self.settings.folder, one),
             });
         }
-        let all = plan.listens.iter().filter(|(name, _)| !own.contains(*name));
-        let taken = all.filter(|(_, gate)| !ports::is_free(**gate, self.settings.listen));
-        Ok(taken.map(|(_, gate)| *gate).gather())
+        let own = self.gates(&own);
+        let down = running.iter().filter(|it| !it.is_up);
+        let of_those = down.flat_map(|it| self.gates_of(&it.generation));
+        let all: BTreeSet<Gate> = plan.listens.values().copied().chain(of_those).gather();
+        let others = all.difference(&own).copied();
+        Ok(others.filter(|gate| !ports::is_free(*gate, self.settings.listen)).gather())
+    }
+
+    /// The ports that a process was told to listen on.
+    fn gates_of(&self, generation: &Generation) -> BTreeSet<Gate> {
+        self.gates(&files::entry_points(&self.settings.folder, generation))
+    }
+
+    fn gates(&self, names: &BTreeSet<String>) -> BTreeSet<Gate> {
+        names.iter().filter_map(|name| Gate::of(name, &self.settings)).gather()
     }
 
     /// Who hears of new routes beside the one that is to be, and whether that leaves: it has the ports

@@ -51,8 +51,8 @@ pub struct Plan {
     pub fixed: Fixed,
     /// The ports that it listens on, by the names of its entry points.
     pub listens: BTreeMap<String, Gate>,
-    /// The names of those whose ports somebody else has.
-    pub taken: BTreeSet<String>,
+    /// Those that somebody else has.
+    pub taken: BTreeSet<Gate>,
     /// A port for requests among these: there can be no process before it is free.
     pub in_the_way: Option<u16>,
     /// Its routes: read whenever they change.
@@ -133,6 +133,15 @@ impl Gate {
         }
     }
 
+    /// From the name of any entry point, one for requests as well.
+    pub fn of(name: &str, settings: &Settings) -> Option<Self> {
+        match name {
+            WEB => Some(Self::Tcp(settings.web)),
+            SECURE => Some(Self::Tcp(settings.secure)),
+            name => Self::parse(name),
+        }
+    }
+
     fn port(self) -> u16 {
         match self {
             Self::Tcp(port) | Self::Udp(port) => port,
@@ -169,12 +178,8 @@ pub fn compile(
     let mut doors = doors(settings);
     let beside = compiler.gates.iter().map(|gate| (gate.name(), *gate));
     let for_requests = doors.clone().map(|(name, port)| (name.to_owned(), Gate::Tcp(port)));
-    let name_of = |gate: &Gate| {
-        let mut names = for_requests.clone();
-        names.find(|(_, it)| it == gate).map_or_else(|| gate.name(), |(name, _)| name)
-    };
     Plan {
-        taken: taken.iter().map(name_of).gather(),
+        taken: taken.clone(),
         fixed: fixed(settings, &compiler.gates),
         listens: beside.chain(for_requests).gather(),
         in_the_way: doors.find_map(|(_, port)| taken.contains(&Gate::Tcp(port)).then_some(port)),

@@ -48,12 +48,12 @@ impl<S: Supervisor> Proxy<S> {
     }
 
     /// Whether a process serves while the one that should run does not. One that has just fallen does
-    /// as soon as it is started again, unless somebody else has a port of its own by then.
+    /// as soon as it is started again, unless its program is gone, or somebody else has a port of its
+    /// own by then.
     fn goes_on(&self, plan: &Plan, one: &Running) -> bool {
-        let is_kept_out = || {
-            !plan.taken.is_disjoint(&files::entry_points(&self.settings.folder, &one.generation))
-        };
-        one.generation != plan.fixed.generation && (one.is_up || !is_kept_out())
+        let comes_back =
+            || self.program().is_ok() && plan.taken.is_disjoint(&self.gates_of(&one.generation));
+        one.generation != plan.fixed.generation && (one.is_up || comes_back())
     }
 
     /// Starts a process; those that run serve until it does.

@@ -220,15 +220,26 @@ fn there_can_be_no_process_where_somebody_else_has_a_port_for_requests() {
     assert_eq!(listens(&plain), [("web".to_owned(), Gate::Tcp(80))].into());
     assert_eq!(listens(&secure).get("websecure"), Some(&Gate::Tcp(443)));
     let table = [
-        (&plain, Gate::Tcp(80), Some(80), "web"),
-        (&plain, Gate::Tcp(443), None, "tcp-443"),
-        (&plain, Gate::Udp(80), None, "udp-80"),
-        (&secure, Gate::Tcp(443), Some(443), "websecure"),
+        (&plain, Gate::Tcp(80), Some(80)),
+        (&plain, Gate::Tcp(443), None),
+        (&plain, Gate::Udp(80), None),
+        (&secure, Gate::Tcp(443), Some(443)),
     ];
-    for (settings, taken, in_the_way, name) in table {
-        let plan = compiled(settings, &[taken]);
-        assert_eq!((plan.in_the_way, plan.taken), (in_the_way, [name.to_owned()].into()));
+    for (settings, taken, in_the_way) in table {
+        assert_eq!(compiled(settings, &[taken]).in_the_way, in_the_way, "{taken:?}");
     }
+}
+
+#[test]
+fn a_port_is_known_by_the_name_of_its_entry_point() {
+    let settings = with_acme();
+    let plan = compile(&Routes::default(), &settings, Vec::new(), &BTreeSet::new());
+    assert_eq!(plan.listens.len(), 2);
+    let others = [Gate::Tcp(22), Gate::Udp(53)].map(|gate| (gate.name(), gate));
+    for (name, gate) in plan.listens.into_iter().chain(others) {
+        assert_eq!(Gate::of(&name, &settings), Some(gate), "{name}");
+    }
+    assert_eq!(Gate::of("traefik", &settings), None, "its API is nobody else's business");
 }
 
 #[test]

@@ -54,7 +54,8 @@ async fn one_that_falls_while_somebody_has_a_port_of_the_next_one_serves_again()
 
 #[tokio::test]
 async fn one_that_falls_and_cannot_come_back_is_not_started_again_and_again() {
-    for port in [WEB, 15432] {
+    // The last one is of a port that nobody wants any more: it would not come up without that, either.
+    for (port, is_wanted) in [(WEB, true), (15432, true), (15432, false)] {
         let Some(mut stage) = Stage::new() else { return };
         let db = Container::tcp(LOCAL, "db").await;
         let routes = table([("db", tcp(15432), &[&db])]);
@@ -63,11 +64,26 @@ async fn one_that_falls_and_cannot_come_back_is_not_started_again_and_again() {
         falls(&mut stage).await;
         let _next = tokio::net::TcpListener::bind(stage.at(SECURE)).await.expect("free");
         let _own = tokio::net::TcpListener::bind(stage.at(port)).await.expect("free");
+        let routes = if is_wanted { routes } else { table([]) };
         stage.drift(&routes).await;
         let error = stage.error(&routes).await;
-        assert!(matches!(error, RoutesError::Taken { others: false, .. }), "{error}");
+        assert!(matches!(error, RoutesError::Taken { others: false, .. }), "{port}: {error}");
         assert_eq!(stage.proxy.supervisor.running().await.expect("known"), [], "{port}");
     }
+}
+
+#[tokio::test]
+async fn one_that_falls_without_its_program_is_not_started_again_and_again() {
+    let Some((mut stage, _, web)) = serving().await else { return };
+    turn_tls_on(&mut stage);
+    stage.proxy.settings.program = Some("/nonexistent/traefik".into());
+    falls(&mut stage).await;
+    let routes = table([("web", http("a.example.com"), &[&web])]);
+    stage.drift(&routes).await;
+    let error = stage.error(&routes).await;
+    assert!(matches!(error, RoutesError::NoProgram { .. }), "{error}");
+    assert_eq!(stage.proxy.supervisor.running().await.expect("known"), []);
+    assert_eq!(stage.is_hindered(&routes).await, error.to_string());
 }
 
 #[tokio::test]
