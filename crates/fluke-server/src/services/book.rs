@@ -330,10 +330,7 @@ impl Book {
             }
             Word::Left => {
                 self.hear_no_more(agent);
-                self.is_now(agent, |before| match before {
-                    Presence::Silent(since) => Presence::Silent(since),
-                    _ => Presence::Restarting(now.instant),
-                });
+                self.is_now(agent, |before| before.leaves(now.instant));
                 // It may have been silent for longer than it is remembered.
                 self.time_is_up(agent, now.instant);
                 Urgency::Soon

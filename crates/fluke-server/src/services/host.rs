@@ -77,9 +77,14 @@ pub enum Presence {
     /// Connected.
     Here,
     /// Connected, and has not said yet what it runs: it keeps what it has, and gets nothing more.
-    Arriving(Instant),
+    Arriving {
+        /// Since when.
+        came: Instant,
+        /// How it was away: it goes on being so until it has said what it runs.
+        away: Absence,
+    },
     /// Its agent closed the connection: the machine lives.
-    Restarting(Instant),
+    Restarting(Absence),
     /// Nothing is heard of its machine; the connection may still be thought open.
     Silent(Instant),
     /// It was told to shut down or to reboot: what it ran has ended, or is about to.
@@ -90,14 +95,47 @@ pub enum Presence {
     Expected(Instant),
 }
 
+/// How a host is away whose agent comes and goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Absence {
+    /// Since when nobody knows what it runs, however often its agent came since.
+    pub since: Instant,
+    /// Whether what it runs was led to when its agent came or left: neither makes anything run.
+    pub was_reachable: bool,
+}
+
+impl Absence {
+    /// Of one that was here a moment ago.
+    pub fn begins(now: Instant) -> Self {
+        Self { since: now, was_reachable: true }
+    }
+}
+
 impl Presence {
+    /// Its agent connected.
+    pub fn comes(self, now: Instant) -> Self {
+        Self::Arriving { came: now, away: self.absence(now) }
+    }
+
+    /// The connection of its agent ended.
+    pub fn leaves(self, now: Instant) -> Self {
+        match self {
+            Self::Silent(since) => Self::Silent(since),
+            other => Self::Restarting(other.absence(now)),
+        }
+    }
+
+    fn absence(self, now: Instant) -> Absence {
+        let since = self.away_since().unwrap_or(now);
+        Absence { since, was_reachable: self.is_reachable(now) }
+    }
+
     /// Since when it is away; none if it is here.
     pub fn away_since(self) -> Option<Instant> {
         match self {
             Self::Here => None,
-            Self::Arriving(since)
-            | Self::Restarting(since)
-            | Self::Silent(since)
+            Self::Arriving { away, .. } | Self::Restarting(away) => Some(away.since),
+            Self::Silent(since)
             | Self::Down(since)
             | Self::Departed(since)
             | Self::Expected(since) => Some(since),
@@ -106,14 +144,17 @@ impl Presence {
 
     /// Whether its agent can be told something.
     pub fn is_connected(self) -> bool {
-        matches!(self, Self::Here | Self::Arriving(_))
+        matches!(self, Self::Here | Self::Arriving { .. })
     }
 
     /// Whether what it runs may be led to.
     pub fn is_reachable(self, now: Instant) -> bool {
         match self {
-            Self::Here | Self::Arriving(_) => true,
-            Self::Restarting(since) => now.saturating_duration_since(since) < RESTART_GRACE,
+            Self::Here => true,
+            Self::Arriving { away, .. } => away.was_reachable,
+            Self::Restarting(away) => {
+                away.was_reachable && now.saturating_duration_since(away.since) < RESTART_GRACE
+            }
             Self::Silent(_) | Self::Down(_) | Self::Departed(_) | Self::Expected(_) => false,
         }
     }
@@ -156,7 +197,7 @@ impl HostView {
             if std::mem::take(&mut self.is_hearsay) {
                 self.given.clear();
             }
-            if matches!(self.presence, Presence::Arriving(_)) {
+            if matches!(self.presence, Presence::Arriving { .. }) {
                 self.presence = Presence::Here;
             }
         }
@@ -254,7 +295,7 @@ impl HostView {
 
     /// Whether it takes public traffic now: its proxy goes on while its agent restarts.
     pub fn leads(&self, now: Instant) -> bool {
-        self.has_routes() && self.presence.is_reachable(now)
+        self.has_routes() && (self.presence.is_connected() || self.presence.is_reachable(now))
     }
 
     fn has_routes(&self) -> bool {

@@ -160,7 +160,7 @@ impl Marks {
             services: host.services(),
             is_proxy: host.node_type == NodeType::Proxy,
             retires: host.deployments.values().any(|it| it.phase == Phase::Retiring),
-            arrives: matches!(host.presence, Presence::Arriving(_)),
+            arrives: matches!(host.presence, Presence::Arriving { .. }),
             is_unreached: host.mesh.is_none() && !host.deployments.is_empty(),
         }
     }

@@ -243,7 +243,10 @@ fn with_remark(
 
 fn away(host: &HostView) -> Option<&'static str> {
     match host.presence {
-        Presence::Here | Presence::Arriving(_) => None,
+        Presence::Arriving { away, .. } if !away.was_reachable => {
+            Some("its agent is back, and has not said yet what runs")
+        }
+        Presence::Here | Presence::Arriving { .. } => None,
         Presence::Restarting(_) => Some("its agent is away; the container was left running"),
         Presence::Silent(_) => Some("its host does not answer"),
         Presence::Down(_) => Some("its host was shut down or rebooted"),

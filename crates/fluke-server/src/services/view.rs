@@ -25,7 +25,7 @@ use fluke_model::snapshot::Placed;
 
 use super::claims::Claims;
 use super::editions::{Editions, Leaver};
-use super::host::{HostView, Presence};
+use super::host::{Absence, HostView, Presence};
 use super::hosts::Hosts;
 
 /// How many hosts are known at most; what others say of hosts must not fill the memory.
@@ -62,7 +62,8 @@ pub type WhereaboutRows = BTreeMap<ServiceName, Whereabouts>;
 
 impl View {
     /// Takes note of an agent that connected. What was known of its host holds until it says
-    /// otherwise, unless the host was booted since; whether it has left the mesh is said.
+    /// otherwise, unless the host was booted since, and it is led to as it was: an agent comes before
+    /// what its host runs. Whether it has left the mesh is said.
     pub fn arrive(
         &mut self,
         name: &AgentName,
@@ -70,11 +71,11 @@ impl View {
         services: &Services,
         now: Instant,
     ) -> bool {
-        let presence = Presence::Arriving(now);
         if !self.hosts.contains_key(name) {
             // Until it says what it has, others may know.
-            self.hosts
-                .insert(name.clone(), HostView { is_hearsay: true, ..HostView::new(presence) });
+            let away = Absence::begins(now);
+            let host = HostView::new(Presence::Arriving { came: now, away });
+            self.hosts.insert(name.clone(), HostView { is_hearsay: true, ..host });
         }
         let arrive = |host: &mut HostView| {
             if host.presence == Presence::Here {
@@ -88,7 +89,8 @@ impl View {
                 host.deployments.values_mut().for_each(|it| it.serves = false);
             }
             // What it made while nobody heard of it, it says itself.
-            (host.presence, host.has_claimed, host.said) = (presence, false, None);
+            host.presence = host.presence.comes(now);
+            (host.has_claimed, host.said) = (false, None);
             host.connects(None);
             !host.does(ServiceExecutor::Mesh) && host.mesh.take().is_some()
         };
@@ -249,7 +251,7 @@ impl View {
     }
 
     /// Who serves in which place, and is not on its way out.
-    fn served(&self, service: &ServiceName, now: Instant) -> BTreeSet<Replica> {
+    pub(super) fn served(&self, service: &ServiceName, now: Instant) -> BTreeSet<Replica> {
         let hosts = self.hosts.of(service).filter(|(_, host)| host.presence.is_reachable(now));
         let all = hosts.flat_map(|(_, host)| host.deployments.values());
         let stays = |it: &&DeploymentReport| {

@@ -283,11 +283,11 @@ impl Book {
         let patience = |name: &ServiceName| Some(self.services.get(name)?.reschedule_after);
         let moved = host.given.keys().filter_map(patience);
         let until = match host.presence {
-            Presence::Restarting(_) => Some(RESTART_GRACE),
-            Presence::Arriving(_) if host.is_hearsay => Some(SETTLING),
+            Presence::Restarting(away) => Some(away.since + RESTART_GRACE),
+            Presence::Arriving { came, .. } if host.is_hearsay => Some(came + SETTLING),
             _ => None,
         };
-        let all = moved.chain(until).chain([REMEMBERED]).map(|patience| since + patience);
+        let all = moved.chain([REMEMBERED]).map(|patience| since + patience).chain(until);
         all.filter(|at| *at > now).gather()
     }
 
@@ -307,8 +307,8 @@ impl Book {
 /// better than nothing where it does not say so itself.
 fn is_known(host: &HostView, now: Instant) -> bool {
     match host.presence {
-        Presence::Arriving(since) => {
-            !host.given.is_empty() && (!host.is_hearsay || since + SETTLING <= now)
+        Presence::Arriving { came, .. } => {
+            !host.given.is_empty() && (!host.is_hearsay || came + SETTLING <= now)
         }
         _ => true,
     }

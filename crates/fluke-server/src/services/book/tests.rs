@@ -1,3 +1,4 @@
+mod coming;
 mod moving;
 mod releasing;
 mod scratch;

@@ -71,7 +71,7 @@ impl View {
 
 /// Whether it has said nothing of what it has; also while it is connected already.
 fn is_expected(host: &HostView) -> bool {
-    host.is_hearsay && matches!(host.presence, Presence::Expected(_) | Presence::Arriving(_))
+    host.is_hearsay && matches!(host.presence, Presence::Expected(_) | Presence::Arriving { .. })
 }
 
 /// The same, by whom it is said of: what is said of one host is taken note of at once.

@@ -109,7 +109,7 @@ fn what_is_on_a_silent_machine_is_not_led_to_and_what_is_behind_a_restarting_age
     let mut lab = Lab::with(None, &["a", "b"]);
     lab.says("a", vec![deployment("a", Replica::Own, [10, 200, 1, 5])]);
     lab.says("b", vec![deployment("b", Replica::Own, [10, 200, 2, 5])]);
-    lab.is("b", Presence::Restarting);
+    lab.is("b", |now| Presence::Restarting(Absence::begins(now)));
     assert_eq!(lab.addresses().len(), 2);
     lab.passes(30);
     assert_eq!(lab.addresses(), ["10.200.1.5"], "it did not come back");

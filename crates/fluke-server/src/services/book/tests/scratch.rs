@@ -185,8 +185,8 @@ fn is_as_made_anew(lab: &Lab) {
         let host = view.hosts.get(name).expect("who is connected is not forgotten");
         assert!(!matches!(host.presence, Presence::Expected(_)), "{name} speaks for itself");
         let is_known = match host.presence {
-            Presence::Arriving(_) if host.given.is_empty() => false,
-            Presence::Arriving(since) => !host.is_hearsay || now >= since + SETTLING,
+            Presence::Arriving { .. } if host.given.is_empty() => false,
+            Presence::Arriving { came, .. } => !host.is_hearsay || now >= came + SETTLING,
             _ => true,
         };
         let own = Own {
