@@ -61,6 +61,8 @@ pub struct HostView {
     pub is_hearsay: bool,
     /// How names, routes and mesh are there.
     pub network: Option<NetworkReport>,
+    /// What its proxy had loaded when it last said so: it leads by that while its agent is away.
+    pub loaded: Option<Hash256>,
     /// Since when its proxy has not come on though it has not loaded what it should.
     pub behind: Option<Instant>,
     /// How it is reached.
@@ -180,6 +182,7 @@ impl HostView {
             said: None,
             is_hearsay: false,
             network: None,
+            loaded: None,
             behind: None,
             mesh: None,
             is_without_subnet: false,
@@ -224,7 +227,8 @@ impl HostView {
         });
         self.deployments.clear();
         self.taken.clear();
-        (self.labels, self.network, self.behind, self.mesh) = (None, None, None, None);
+        (self.labels, self.network, self.mesh) = (None, None, None);
+        (self.loaded, self.behind) = (None, None);
         self.is_without_subnet = false;
     }
 
@@ -254,11 +258,12 @@ impl HostView {
     }
 
     /// Takes how names, routes and mesh are there. A proxy that has loaded something else than before
-    /// comes on.
+    /// comes on; one whose agent comes and goes does not by that.
     pub fn connects(&mut self, network: Option<NetworkReport>) {
-        let before = self.routes();
         self.network = network;
-        if self.routes() != before || self.network.is_none() {
+        if let Some(routes) = self.routes()
+            && self.loaded.replace(routes) != Some(routes)
+        {
             self.behind = None;
         }
     }
@@ -302,9 +307,18 @@ impl HostView {
         self.node_type == NodeType::Proxy && self.does(ServiceExecutor::Routes)
     }
 
-    /// Whether it takes public traffic now, and does not have these routes.
-    pub fn is_a_proxy_without(&self, routes: Hash256) -> bool {
-        self.is_a_proxy() && self.routes() != Some(routes)
+    /// Whether it takes public traffic now, and is not known to have these routes.
+    pub fn leads_without(&self, routes: Hash256, now: Instant) -> bool {
+        self.leads(now) && self.routes() != Some(routes)
+    }
+
+    /// Since when it does not come on though these are the routes. Its time begins when it can be
+    /// told of them, and goes on while its agent comes and goes.
+    pub(super) fn is_behind(&self, routes: Hash256, now: Instant) -> Option<Instant> {
+        let begins = || self.is_a_proxy().then_some(now);
+        let is_on = self.leads(now) || matches!(self.presence, Presence::Restarting(_));
+        let may_be = self.has_routes() && is_on && self.routes() != Some(routes);
+        self.behind.or_else(begins).filter(|_| may_be)
     }
 
     /// Whether what it may still lead to has to wait for it.

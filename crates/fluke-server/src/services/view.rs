@@ -355,24 +355,23 @@ impl View {
         self.hosts.proxies().filter(move |(_, host)| host.leads(now) && host.is_waited_for(now))
     }
 
-    /// Takes note of which proxies do not have these routes, and since when.
+    /// Takes note of which proxies do not come on to these routes, and since when.
     pub fn note_who_is_behind(&mut self, routes: Hash256, now: Instant) {
-        let is_other = |host: &HostView| host.is_a_proxy_without(routes) != host.behind.is_some();
+        let is_other = |host: &HostView| host.is_behind(routes, now) != host.behind;
         let others = self.hosts.proxies().filter(|(_, host)| is_other(host));
         let others: Vec<AgentName> = others.map(|(name, _)| name.clone()).collect();
         for name in others {
-            self.hosts.change(&name, |host| {
-                host.behind = host.is_a_proxy_without(routes).then_some(now);
-            });
+            self.hosts.change(&name, |host| host.behind = host.is_behind(routes, now));
         }
     }
 
-    /// The proxies that are here and do not have these routes.
+    /// The proxies that take public traffic now and are not known to have these routes.
     pub fn proxies_without(
         &self,
         routes: Hash256,
+        now: Instant,
     ) -> impl Iterator<Item = (&AgentName, &HostView)> {
-        self.hosts.proxies().filter(move |(_, host)| host.is_a_proxy_without(routes))
+        self.hosts.proxies().filter(move |(_, host)| host.leads_without(routes, now))
     }
 }
 

@@ -224,7 +224,7 @@ impl Book {
         if !is_due {
             return;
         }
-        for (_, proxy) in self.view.proxies_without(routes) {
+        for (_, proxy) in self.view.proxies_without(routes, now) {
             let is_behind = |key: &&RouteKey| {
                 let way = Way::of(key, proxy.routes_report(), &self.editions);
                 matches!(way, Way::Behind(_))

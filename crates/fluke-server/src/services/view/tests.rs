@@ -285,7 +285,7 @@ fn a_proxy_whose_config_refuses_routes_is_not_waited_for() {
     let mut lab = Lab::with(None, &["a"]);
     lab.comes("p", NodeType::Proxy);
     let routes = lab.routes();
-    assert_eq!(lab.view.proxies_without(routes).count(), 1);
+    assert_eq!(lab.view.proxies_without(routes, lab.now).count(), 1);
     lab.host("p", |host| host.executors = all_but(ServiceExecutor::Routes));
-    assert_eq!(lab.view.proxies_without(routes).count(), 0);
+    assert_eq!(lab.view.proxies_without(routes, lab.now).count(), 0);
 }

@@ -163,6 +163,44 @@ fn a_proxy_whose_agent_does_not_come_back_is_not_waited_for_for_ever() {
     assert!(is_released(&lab));
 }
 
+#[test]
+fn a_proxy_whose_agent_falls_again_and_again_is_not_waited_for_for_ever() {
+    let stuck = Hash256::of(b"what it had");
+    for says in [None, Some(stuck)] {
+        let mut lab = succession("p");
+        let mut since = lab.now;
+        for fall in 0..6 {
+            lab.passes(Duration::from_secs(9));
+            lab.says("p", Word::Left);
+            lab.passes(Duration::from_secs(1));
+            lab.comes("p", NodeType::Proxy);
+            if let Some(routes) = says {
+                lab.has_loaded("p", routes);
+                // It had loaded something else before.
+                since = if fall == 0 { lab.now } else { since };
+            }
+            let is_over = lab.now - since >= ROUTES_PATIENCE;
+            assert_eq!(is_released(&lab), is_over, "after {fall} falls, and it says {says:?}");
+        }
+        let before = lab.book.directory.routes.hash();
+        lab.reports("a", succeeded_by("newer", 6));
+        assert_ne!(lab.book.directory.routes.hash(), before);
+        assert!(is_released(&lab), "it is not waited for with the next one either");
+        lab.loads("p");
+        lab.reports("a", succeeded_by("newest", 7));
+        assert!(!is_released(&lab), "it has come on");
+        lab.loads("p");
+        assert!(is_released(&lab));
+    }
+}
+
+/// One version that has to go, and another that serves.
+fn succeeded_by(new: &str, last: u8) -> Vec<DeploymentReport> {
+    let old = deployment(&format!("before {new}"), Replica::Own, at(last - 1));
+    let old = DeploymentReport { phase: Phase::Retiring, serves: false, ..old };
+    vec![old, deployment(new, Replica::Own, at(last))]
+}
+
 /// What is left of a version that another one serves in the place of.
 fn succeeded() -> Vec<DeploymentReport> {
     let old = deployment("old", Replica::Own, at(4));
