@@ -20,19 +20,25 @@ impl Deployments {
             return Ok(());
         }
         let gone: BTreeSet<&DeploymentId> = report.gone.iter().gather();
-        let kept = self.0.keys().filter(|id| !report.whole && !gone.contains(id));
+        let clears = report.whole && !report.unseen;
+        let kept = self.0.keys().filter(|id| !clears && !gone.contains(id));
         let all: BTreeSet<&DeploymentId> =
             kept.chain(report.deployments.iter().map(|it| &it.id)).gather();
         many("the list of this host's deployments", all.len(), MAX_DEPLOYMENTS)
     }
 
-    /// Takes what changed.
+    /// Takes what changed. Whoever could not look knows no better than who looked last.
     pub fn take(&mut self, report: ServicesReport) {
-        if report.whole {
+        if report.whole && !report.unseen {
             self.0.clear();
         }
         report.gone.iter().for_each(|id| drop(self.0.remove(id)));
-        self.0.extend(report.deployments.into_iter().map(|it| (it.id, Box::new(it))));
+        for it in report.deployments {
+            match self.0.get_mut(&it.id).filter(|_| report.unseen) {
+                Some(known) => (known.verdict, known.note) = (it.verdict, it.note),
+                None => drop(self.0.insert(it.id, Box::new(it))),
+            }
+        }
     }
 
     /// What was last said of this one.
@@ -97,6 +103,48 @@ mod tests {
         assert!(all.values().eq([&report(2, false)]));
         all.take(ServicesReport { whole: true, ..says(vec![report(3, true)]) });
         assert!(all.values().eq([&report(3, true)]));
+    }
+
+    #[test]
+    fn who_could_not_look_knows_no_better_than_who_looked_last() {
+        let mut all = Deployments::default();
+        let says = |deployments| ServicesReport { deployments, ..ServicesReport::default() };
+        all.take(says(vec![report(1, true), report(2, true)]));
+        let verdict = Verdict::Error { reason: "no Podman".into() };
+        let note = Some("no Podman".into());
+        let failed = |number| DeploymentReport {
+            phase: Phase::Failed,
+            verdict: verdict.clone(),
+            note: note.clone(),
+            ..report(number, false)
+        };
+        let unseen =
+            ServicesReport { whole: true, unseen: true, ..says(vec![failed(1), failed(3)]) };
+        assert!(all.accept(&unseen).is_ok());
+        all.take(unseen);
+        let DeploymentReport { verdict, note, .. } = failed(1);
+        let known = DeploymentReport { verdict, note, ..report(1, true) };
+        assert_eq!(all.get(&known.id), Some(&known), "it may run as it did");
+        assert_eq!(all.get(&report(2, true).id), Some(&report(2, true)), "it was not spoken of");
+        assert_eq!(all.get(&failed(3).id), Some(&failed(3)), "nobody knew it");
+    }
+
+    #[test]
+    fn who_cannot_look_is_not_listened_to_without_end() {
+        let mut all = Deployments::default();
+        let many = |from: usize, count: usize| {
+            let each = (from..from + count).map(|number| report(number as u32, false));
+            ServicesReport {
+                whole: true,
+                unseen: true,
+                deployments: each.collect(),
+                ..ServicesReport::default()
+            }
+        };
+        all.take(many(0, MAX_DEPLOYMENTS));
+        assert!(all.accept(&many(0, MAX_DEPLOYMENTS)).is_ok());
+        assert!(all.accept(&many(MAX_DEPLOYMENTS, 1)).is_err());
+        assert!(all.accept(&ServicesReport { unseen: false, ..many(MAX_DEPLOYMENTS, 1) }).is_ok());
     }
 
     #[test]

@@ -220,6 +220,9 @@ pub struct ServicesReport {
     /// All volumes of numbered replicas that are on the host; none: as was last said, or, where
     /// nothing was, not known.
     pub volumes: Option<Volumes>,
+    /// Nobody could look since this agent was started: what is known of deployments from the one
+    /// before holds, but for their verdicts and notes, and also if this is whole.
+    pub unseen: bool,
 }
 
 /// How names, routes and mesh are on a host.

@@ -168,6 +168,8 @@ pub struct Lane {
     said: Said,
     /// How what is wanted is; none before the first look.
     reports: Option<Vec<DeploymentReport>>,
+    /// Whether Podman has ever answered, or nobody needs it.
+    has_looked: bool,
     /// Whether something of ours is here.
     has_containers: bool,
     /// The volumes of numbered replicas that are here, as far as is known.
@@ -255,6 +257,7 @@ impl Lane {
             sections: None,
             said: Said::default(),
             reports: None,
+            has_looked: false,
             has_containers: false,
             volumes: None,
             looked: None,

@@ -149,6 +149,11 @@ impl Presence {
         matches!(self, Self::Here | Self::Arriving { .. })
     }
 
+    /// Whether its agent is back, and what ran there was led to no more.
+    fn is_back_from_nowhere(self) -> bool {
+        matches!(self, Self::Arriving { away, .. } if !away.was_reachable)
+    }
+
     /// Whether what it runs may be led to.
     pub fn is_reachable(self, now: Instant) -> bool {
         match self {
@@ -194,6 +199,10 @@ impl HostView {
     pub fn reported(&mut self, mut report: ServicesReport) {
         if let Some(volumes) = report.volumes.take() {
             (self.volumes, self.said) = (numbered(volumes), None);
+        }
+        if self.presence.is_back_from_nowhere() {
+            // Nothing of what ran there is taken to do so because nobody can tell.
+            report.unseen = false;
         }
         if report.whole {
             // What it has it says itself; what others said it was given, it may have lost since.

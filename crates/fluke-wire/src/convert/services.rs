@@ -155,6 +155,7 @@ pub(super) fn services_to_proto(report: ServicesReport) -> proto::ServicesReport
         deployments: report.deployments.into_iter().map(deployment_to_proto).collect(),
         gone: report.gone.iter().map(|id| hash_to_proto(id.0)).collect(),
         volumes: report.volumes.map(volumes_to_proto),
+        unseen: report.unseen,
     }
 }
 
@@ -176,6 +177,7 @@ pub(super) fn services_from_proto(
             .collect::<Result<_, _>>()?,
         gone: gone.iter().map(|id| deployment_id("gone", id)).collect::<Result<_, _>>()?,
         volumes: wire.volumes.map(volumes_from_proto).transpose()?,
+        unseen: wire.unseen,
     })
 }
 

@@ -338,7 +338,7 @@ fn as_many_deployments_are_taken_as_a_host_may_speak_of_and_no_more() {
             ..Default::default()
         };
         let deployments = vec![deployment; count];
-        proto::ServicesReport { whole: true, deployments, gone, volumes: None }
+        proto::ServicesReport { whole: true, deployments, gone, volumes: None, unseen: false }
     };
     let said = |report| to_server_from_proto(Some(agent_message::Body::Services(report)));
     let told = |count| {

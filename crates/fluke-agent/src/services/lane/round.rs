@@ -162,7 +162,7 @@ impl Lane {
         self.fetch(desired, &plan.fetch, account);
         self.released.retain(|id, _| !plan.leads_again_to(*id));
         self.look_at = plan.look_at;
-        self.reports = Some(plan.reports.clone());
+        (self.reports, self.has_looked) = (Some(plan.reports.clone()), true);
         if let Some(problem) = &plan.network_problem {
             tracing::warn!(problem, "the network of containers cannot be made");
         }

@@ -61,6 +61,8 @@ impl Scribe {
 /// What was said in this session.
 #[derive(Debug, Default)]
 pub struct Said {
+    /// Whether somebody had looked.
+    seen: bool,
     deployments: Option<BTreeMap<DeploymentId, DeploymentReport>>,
     volumes: Option<Volumes>,
     network: Option<NetworkReport>,
@@ -74,12 +76,18 @@ impl Said {
         !std::mem::replace(&mut self.placements, true)
     }
 
-    /// What is new about deployments and volumes; all of it the first time.
+    /// What is new about deployments and volumes; all of it the first time, and the first time that
+    /// somebody had looked.
     pub fn deployments(
         &mut self,
         reports: &[DeploymentReport],
         volumes: Option<&Volumes>,
+        seen: bool,
     ) -> Option<ServicesReport> {
+        if std::mem::replace(&mut self.seen, seen) != seen {
+            self.deployments = None;
+        }
+        let unseen = !seen;
         let volumes = volumes.filter(|volumes| self.volumes.as_ref() != Some(volumes)).cloned();
         if volumes.is_some() {
             self.volumes.clone_from(&volumes);
@@ -87,13 +95,19 @@ impl Said {
         let now: BTreeMap<_, _> = reports.iter().map(|it| (it.id, it.clone())).gather();
         let Some(before) = self.deployments.replace(now.clone()) else {
             let deployments = now.into_values().collect();
-            return Some(ServicesReport { whole: true, deployments, gone: Vec::new(), volumes });
+            return Some(ServicesReport {
+                whole: true,
+                deployments,
+                gone: Vec::new(),
+                volumes,
+                unseen,
+            });
         };
         let gone: Vec<_> = before.keys().filter(|id| !now.contains_key(id)).copied().collect();
         let is_new = |it: &DeploymentReport| before.get(&it.id) != Some(it);
         let deployments: Vec<_> = now.into_values().filter(is_new).collect();
         let is_news = !gone.is_empty() || !deployments.is_empty() || volumes.is_some();
-        is_news.then_some(ServicesReport { whole: false, deployments, gone, volumes })
+        is_news.then_some(ServicesReport { whole: false, deployments, gone, volumes, unseen })
     }
 
     /// What is new about names, routes and mesh.

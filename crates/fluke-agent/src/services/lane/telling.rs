@@ -13,7 +13,8 @@ impl Lane {
         {
             self.scribe.say(ToServer::Placements(placements.as_ref().clone())).await;
         }
-        if let Some(report) = self.said.deployments(reports, self.volumes.as_ref()) {
+        let news = self.said.deployments(reports, self.volumes.as_ref(), self.has_looked);
+        if let Some(report) = news {
             self.scribe.say(ToServer::Services(report)).await;
         }
     }

@@ -108,7 +108,13 @@ impl Containers {
         let volumes = (whole || known != self.volumes.len()).then(|| self.volumes.clone());
         let is_news = whole || !deployments.is_empty() || !gone.is_empty() || volumes.is_some();
         let gone = if whole { Vec::new() } else { gone };
-        is_news.then_some(ToServer::Services(ServicesReport { whole, deployments, gone, volumes }))
+        is_news.then_some(ToServer::Services(ServicesReport {
+            whole,
+            deployments,
+            gone,
+            volumes,
+            unseen: false,
+        }))
     }
 
     /// The snapshot wants these. What it wants no more goes when nothing leads to it, or at once

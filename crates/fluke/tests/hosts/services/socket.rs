@@ -2,7 +2,9 @@
 
 use fluke_model::event::EventKind;
 
-use super::support::{address, answer, described, has_image, running, runs_one, service};
+use super::support::{
+    address, answer, described, has_image, resolved, running, runs_one, service, told,
+};
 use crate::hosts::support::{Bed, Host, bed};
 
 /// Podman's socket is gone, with all that leads to it; its command line needs none.
@@ -105,4 +107,35 @@ fn a_podman_that_goes_away_takes_nothing_with_it_and_what_happened_meanwhile_is_
     assert_eq!(runs_one(&bed, &host, "web"), container, "it was started again");
     bed.settles();
     assert_eq!(agent(&host), first, "it was not restarted");
+}
+
+#[test]
+fn an_agent_that_is_started_anew_while_podman_is_away_takes_nothing_out_of_names() {
+    let Some(bed) = bed() else { return };
+    let apps = ["app-1", "app-2"].map(|name| bed.host(name));
+    apps.iter().for_each(|host| has_image(host, "1"));
+    let apps = apps.map(|host| host.joins("role=app"));
+    bed.commit("web.fluke.hcl", &service("web", "1", ""));
+    let found = apps.each_ref().map(|host| runs_one(&bed, host, "web"));
+    let mut all: Vec<_> = apps.iter().zip(&found).map(|(host, it)| address(host, it)).collect();
+    all.sort();
+    let named = || resolved(&apps[1], &found[1], "web.internal");
+    bed.until("both are known", |_| named() == all);
+    podman_goes(&apps[0]);
+    bed.until("it is told", is_told);
+    apps[0].stop_agent();
+    apps[0].start_agent();
+    // What was not wanted before only this agent can speak of.
+    bed.commit("late.fluke.hcl", &service("late", "1", ""));
+    bed.until("it has spoken", |bed| told(bed, "services/late").contains("Podman does not answer"));
+    runs_one(&bed, &apps[1], "late");
+    bed.until("that one has a name", |_| {
+        !resolved(&apps[1], &found[1], "late.internal").is_empty()
+    });
+    assert_eq!(named(), all, "it runs on, and nobody knows otherwise: {}", described(&bed));
+    podman_comes(&apps[0]);
+    runs_one(&bed, &apps[0], "late");
+    bed.settles();
+    assert_eq!(running(&apps[0], "web"), std::slice::from_ref(&found[0]));
+    assert_eq!(named(), all);
 }

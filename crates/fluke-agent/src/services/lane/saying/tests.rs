@@ -112,3 +112,26 @@ fn who_has_waited_long_enough_is_told_what_for() {
     let stuck = Plan { changes: vec![deploy("web")], ..Plan::default() };
     assert_eq!(unsettled(&stuck, None), "it is not done after five minutes");
 }
+
+#[test]
+fn what_was_said_before_anybody_looked_is_said_anew_and_whole_by_whoever_has_looked() {
+    let one = [report("web", Phase::Failed, "no Podman")];
+    let other = [report("web", Phase::Failed, "no Podman yet")];
+    let found = [report("web", Phase::Running, "")];
+    let mut said = Said::default();
+    let mut says = |reports: &[DeploymentReport], seen| {
+        let report = said.deployments(reports, None, seen);
+        report.map(|it| (it.whole, it.unseen, it.deployments.len()))
+    };
+    assert_eq!(says(&one, false), Some((true, true, 1)));
+    assert_eq!(says(&one, false), None);
+    assert_eq!(says(&other, false), Some((false, true, 1)));
+    assert_eq!(
+        says(&other, true),
+        Some((true, false, 1)),
+        "the server keeps what was not spoken of"
+    );
+    assert_eq!(says(&other, true), None);
+    assert_eq!(says(&found, true), Some((false, false, 1)));
+    assert_eq!(Said::default().deployments(&one, None, true).map(|it| it.unseen), Some(false));
+}

@@ -330,7 +330,7 @@ impl Lab {
                     };
                     numbers.into_iter().map(volume).collect()
                 });
-                let report = ServicesReport { whole, deployments, gone, volumes };
+                let report = ServicesReport { whole, deployments, gone, volumes, unseen: false };
                 self.says(HOSTS[host], Word::Services(report));
             }
             Happens::Loads { host, is_right: true } => self.loads(HOSTS[host]),

@@ -217,8 +217,14 @@ pub(super) fn any_to_server() -> impl Strategy<Value = ToServer> {
     let volume = (service(), replica(), volume_name())
         .prop_map(|(service, replica, name)| Volume { service, replica, name });
     let volumes = option::of(btree_set(volume, 0..4));
-    let services = (any::<bool>(), vec(report(), 0..4), vec(id(), 0..4), volumes).prop_map(
-        |(whole, deployments, gone, volumes)| ServicesReport { whole, deployments, gone, volumes },
+    let services = (any::<[bool; 2]>(), vec(report(), 0..4), vec(id(), 0..4), volumes).prop_map(
+        |([whole, unseen], deployments, gone, volumes)| ServicesReport {
+            whole,
+            deployments,
+            gone,
+            volumes,
+            unseen,
+        },
     );
     let network = (section_report(), option::of(section_report()), section_report())
         .prop_map(|(names, routes, mesh)| NetworkReport { names, routes, mesh });

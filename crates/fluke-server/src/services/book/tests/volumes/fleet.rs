@@ -120,7 +120,8 @@ impl Fleet {
         let is_gone = |id: &&DeploymentId| !deployments.iter().any(|it| it.id == **id);
         let known = &self.lab.book.view.hosts[host].deployments;
         let gone = known.values().map(|it| &it.id).filter(is_gone).copied().collect();
-        let report = ServicesReport { whole, deployments, gone, volumes: Some(volumes) };
+        let report =
+            ServicesReport { whole, deployments, gone, volumes: Some(volumes), unseen: false };
         self.lab.says(host, Word::Services(report));
         self.hear();
     }
