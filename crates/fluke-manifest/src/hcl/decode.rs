@@ -181,16 +181,16 @@ impl<'b, 'p> Fields<'b, 'p> {
     }
 
     fn missing<T>(&mut self, field: &Field<T>) -> Reported {
-        // A block of that name is reported by `finish`, with what to write instead.
-        if self.body.blocks.iter().any(|block| *block.kind.text == *field.name) {
-            return Reported(());
-        }
         let (name, expected) = (field.name, &field.expected);
         self.lacks(name, format!("add `{name} = …`: {expected}"))
     }
 
-    /// Reports that an attribute is missing, unless it is there and only misspelt.
+    /// Reports that an attribute is missing, unless it is there and only misspelt, or a block.
     pub fn lacks(&mut self, attribute: &str, help: impl Into<String>) -> Reported {
+        // A block of that name is reported by `finish`, with what to write instead.
+        if self.body.blocks.iter().any(|block| *block.kind.text == *attribute) {
+            return Reported(());
+        }
         self.report(self.header, self.needs(attribute), help)
     }
 

@@ -210,6 +210,9 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
     // One that is only misspelt is one mistake.
     let misspelt = service("web", "").replace("  image = ", "  imagge = ");
     assert_eq!(wrong(&misspelt), ["5:3 unknown attribute `imagge`; did you mean `image`?"]);
+    // So is one that is written as a block.
+    let block = service("web", "").replace("  image = ", "  image {}\n  # ");
+    assert_eq!(wrong(&block).len(), 1, "{:?}", wrong(&block));
     let nameless = "service \"Web\" {\n  selector {\n    match_labels = {}\n  }\n}\n";
     assert_eq!(
         wrong(nameless),
