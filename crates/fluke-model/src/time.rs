@@ -71,6 +71,17 @@ impl TryFrom<String> for Timestamp {
     }
 }
 
+/// A setting as manifests write it, with all its digits: `1500ms`, `10s`, `1h30m`.
+pub fn as_written(milliseconds: u64) -> String {
+    if milliseconds == 0 || !milliseconds.is_multiple_of(1_000) {
+        return format!("{milliseconds}ms");
+    }
+    let seconds = milliseconds / 1_000;
+    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    parts.map(|(number, unit)| format!("{number}{unit}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +92,19 @@ mod tests {
         assert_eq!(time.to_string(), "2026-01-02T03:04:05.006Z");
         assert_eq!(Timestamp::try_from(time.to_string()).expect("parses"), time);
         assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn settings_keep_all_their_digits() {
+        for (milliseconds, told) in [
+            (0, "0ms"),
+            (1_500, "1500ms"),
+            (10_000, "10s"),
+            (90_000, "1m30s"),
+            (3_600_000, "1h"),
+            (5_405_000, "1h30m5s"),
+        ] {
+            assert_eq!(as_written(milliseconds), told);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use fluke_model::time::Timestamp;
+pub use fluke_model::time::as_written;
 
 /// The clock of this machine.
 pub fn now() -> Timestamp {
@@ -64,17 +65,6 @@ pub fn took(milliseconds: u64) -> String {
     }
 }
 
-/// A setting as manifests write it, with all its digits: `1500ms`, `10s`, `1h30m`.
-pub fn as_written(milliseconds: u64) -> String {
-    if milliseconds == 0 || !milliseconds.is_multiple_of(1_000) {
-        return format!("{milliseconds}ms");
-    }
-    let seconds = milliseconds / 1_000;
-    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let parts = parts.iter().filter(|(number, _)| *number > 0);
-    parts.map(|(number, unit)| format!("{number}{unit}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,20 +95,6 @@ mod tests {
             [(0, "0ms"), (340, "340ms"), (1_250, "1.2s"), (59_999, "59.9s"), (123_000, "2m03s")]
         {
             assert_eq!(took(milliseconds), told);
-        }
-    }
-
-    #[test]
-    fn settings_keep_all_their_digits() {
-        for (milliseconds, told) in [
-            (0, "0ms"),
-            (1_500, "1500ms"),
-            (10_000, "10s"),
-            (90_000, "1m30s"),
-            (3_600_000, "1h"),
-            (5_405_000, "1h30m5s"),
-        ] {
-            assert_eq!(as_written(milliseconds), told);
         }
     }
 }

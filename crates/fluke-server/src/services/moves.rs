@@ -1,11 +1,11 @@
 //! Replicas that were on one host and are given to another, and why, in words. Pure.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fluke_model::event::{Event, EventKind};
 use fluke_model::id::{AgentName, ServiceName};
 use fluke_model::service::{Replica, Service};
-use fluke_model::time::Timestamp;
+use fluke_model::time::{Timestamp, as_written};
 
 use super::host::{HostView, Presence};
 use super::view::View;
@@ -68,7 +68,7 @@ pub fn why(
         format!("{from} takes no replicas any more")
     } else if !has_volume && away.is_some_and(|away| away >= patience) {
         // To where it still runs, too: but for that it would have stayed.
-        format!("{from} was away for {}", span(patience))
+        format!("{from} was away for {}", as_written(patience.as_millis() as u64))
     } else if runs_there {
         format!("it runs on {to} already")
     } else if has_volume {
@@ -76,13 +76,4 @@ pub fn why(
     } else {
         format!("{to} has fewer of the service")
     })
-}
-
-/// As manifests write it.
-pub fn span(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, 0) => format!("{minutes}m"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
 }

@@ -310,6 +310,33 @@ fn a_replica_without_volumes_says_when_it_moves_from_a_host_that_is_away() {
 }
 
 #[test]
+fn when_a_replica_moves_is_told_as_manifests_write_it() {
+    for (patience, told) in [(7_200_000, "2h"), (500, "500ms"), (5_405_000, "1h30m5s")] {
+        let mut lab = Lab::new(Some(1));
+        let reschedule_after = Duration::from_millis(patience);
+        let wanted = fluke_model::service::Service { reschedule_after, ..service(Some(1)) };
+        lab.book.want(&Services::from([(web(), Arc::new(wanted))]));
+        lab.joins("a", NodeType::Worker);
+        lab.runs("a", vec![lab.wanted("a", Replica::Number(0))]);
+        lab.says("a", Word::Silent);
+        lab.now += Duration::from_millis(100);
+        let note = lab.seen().deployments.remove(0).note.expect("one");
+        assert!(note.ends_with(&format!("once this one was away for {told}")), "{note}");
+        assert!(!note.contains("in 0"), "{note}");
+    }
+}
+
+#[test]
+fn a_replica_that_waits_for_a_host_says_which_ones_have_not_spoken_yet() {
+    let mut lab = Lab::new(Some(1));
+    lab.says("a", came(Labels::default(), NodeType::Worker));
+    let [why] = &lab.seen().waiting[..] else { panic!("it waits") };
+    assert!(why.contains("but for these, which have not said yet what runs there: a;"), "{why}");
+    lab.runs("a", vec![]);
+    assert!(lab.seen().waiting.is_empty(), "a has it");
+}
+
+#[test]
 fn only_numbered_replicas_without_volumes_move_from_a_host_that_is_away() {
     assert_eq!(Lab::new(None).seen().reschedule_after_ms, None);
     let mut lab = Lab::new(Some(1));

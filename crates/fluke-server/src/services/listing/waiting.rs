@@ -6,11 +6,11 @@ use std::time::Duration;
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, VolumeName};
 use fluke_model::service::{DeploymentReport, Replica, Service};
+use fluke_model::time::as_written;
 use fluke_model::volume::Volume;
 
 use super::Idle;
-use crate::services::host::HostView;
-use crate::services::moves::span;
+use crate::services::host::{HostView, Presence};
 use crate::services::view::View;
 
 /// How many replicas are told of one by one.
@@ -65,17 +65,23 @@ pub(super) fn waiting(
 
 /// Who matches and is no host for it all the same.
 fn but(view: &View, service: &Service, idle: &Idle<'_>) -> String {
-    let matching = |is: fn(&HostView) -> bool| -> Vec<&str> {
+    let matching = |is: &dyn Fn(&HostView) -> bool| -> Vec<&str> {
         let is_one = |host: &HostView| host.presence.is_connected() && host.is_matched_by(service);
         let hosts = view.hosts.iter().filter(|(_, host)| is_one(host) && is(host));
         hosts.map(|(name, _)| name.as_str()).take(FEW).collect()
     };
-    let refusing = matching(|host| !host.allows_replicas());
-    let without_subnet = matching(|host| host.is_without_subnet);
+    let refusing = matching(&|host| !host.allows_replicas());
+    let without_subnet = matching(&|host| host.is_without_subnet);
+    let arrives = |host: &HostView| matches!(host.presence, Presence::Arriving { .. });
+    let arriving = matching(&|host| host.takes_replicas() && arrives(host));
     let mut idle = idle(&service.selector);
     idle.retain(|name| !view.hosts.contains_key(name));
     let idle: Vec<&str> = idle.iter().map(AgentName::as_str).take(FEW).collect();
     let mut but = String::new();
+    if !arriving.is_empty() {
+        let names = arriving.join(", ");
+        but += &format!("; but for these, which have not said yet what runs there: {names}");
+    }
     if !refusing.is_empty() {
         let names = refusing.join(", ");
         but += "; the `allow` of these, which match, does not list both `container` and `mesh`: ";
@@ -182,7 +188,9 @@ fn moves(patience: Duration, away: Duration) -> String {
     match patience.saturating_sub(away) {
         Duration::ZERO => format!("{elsewhere} as soon as there is one"),
         left => {
-            let (left, patience) = (span(left), span(patience));
+            // To the second; less than one of them is not over yet.
+            let left = left.as_millis().div_ceil(1000) as u64 * 1000;
+            let (left, patience) = (as_written(left), as_written(patience.as_millis() as u64));
             format!("{elsewhere} in {left}, once this one was away for {patience}")
         }
     }
