@@ -3,18 +3,19 @@
 //! A seed says what happens, and most of when; how far the host is with what happened before is its
 //! own affair. `FLUKE_NIGHT=7` plays the seventh night, `FLUKE_NIGHTS=20` twenty of them.
 
-mod happening;
+pub mod happening;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use fluke_bed::criterion::Chronicle;
 
+use super::premises::{Premises, VOLUMES};
+use super::seeds::{Account, Dice, seeds};
 use super::support::{address, answer, every_apply_has_an_end, has_image, is_asked_for, running};
 use crate::hosts::support::{Bed, Host, bed, quick};
-use happening::{Dice, Happening, Kind, Version};
+use happening::{Happening, Kind, Version};
 
 /// How many are played where nobody says, and how much happens in each.
 const NIGHTS: u64 = 3;
@@ -23,38 +24,24 @@ const HAPPENINGS: usize = 12;
 const SILENCE: Duration = Duration::from_millis(1500);
 
 const PODMAN_S_EVENTS: &str = "/run/libpod/events/events.log";
-const VOLUMES: &str = "/var/lib/containers/storage/volumes";
-/// Who runs, and who has run and ended, before fluke comes; both are nobody's business.
-const STRANGERS: [&str; 2] = ["idle", "stranger"];
 
 #[test]
 fn whatever_happens_in_a_night_the_host_is_as_git_says_in_the_morning() {
     let Some(bed) = bed() else { return };
     let scene = Scene::set(bed);
-    for seed in seeds() {
+    for seed in seeds(NIGHTS) {
         Night::of(seed, &scene).passes();
     }
     scene.would_know_of_two_with_one_volume();
 }
 
-/// The nights that are played.
-fn seeds() -> Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let first: Option<u64> = number("FLUKE_NIGHT");
-    let count = number("FLUKE_NIGHTS").unwrap_or(if first.is_some() { 1 } else { NIGHTS });
-    let first = first.unwrap_or(1);
-    first..first + count
-}
-
 /// A host with everything that Git may want, and with what must not be touched.
 struct Scene {
     bed: Bed,
-    host: Host,
+    host: Premises,
     wanted: RefCell<BTreeMap<&'static str, Version>>,
     /// Which volumes there are, and what somebody wrote to them.
     volumes: String,
-    /// Others' containers: which they are, and since when they are as they are.
-    strangers: RefCell<String>,
     /// What servers told that are gone.
     told: RefCell<Chronicle>,
 }
@@ -65,19 +52,14 @@ impl Scene {
         let host = bed.host("app-1");
         has_image(&host, "1");
         has_image(&host, "2");
-        host.run("podman run --name idle localhost/web:1 touch /tmp/ran");
-        let run = "podman run --detach --name stranger --volume theirs:/data localhost/web:1";
-        host.run(&format!("{run} sh -c \"{}\"", Kind::Twins.program()));
-        let host = host.joins("role=app");
+        let host = Premises::of(host, &Kind::Twins.program()).joins("role=app");
         let mut scene = Self {
             bed,
             host,
             wanted: RefCell::default(),
             volumes: String::new(),
-            strangers: RefCell::default(),
             told: RefCell::default(),
         };
-        scene.strangers.replace(scene.strangers_now());
         for kind in Kind::ALL {
             scene.commit(kind, Version::Good("1"));
         }
@@ -91,12 +73,6 @@ impl Scene {
     fn commit(&self, kind: Kind, version: Version) {
         self.wanted.borrow_mut().insert(kind.name(), version);
         self.bed.commit(&format!("{}.fluke.hcl", kind.name()), &kind.manifest(version));
-    }
-
-    /// Whatever somebody does takes its time beside all that comes after it.
-    fn somebody_does(&self, command: &str) {
-        let run = "systemd-run --quiet --collect --property=KillMode=process";
-        self.host.run(&format!("{run} --unit somebody-$RANDOM$RANDOM bash -c \"{command}\""));
     }
 
     /// Podman's own account of what happened since the host came up; it grows.
@@ -116,14 +92,7 @@ impl Scene {
             self.bed.server().start();
         }
         self.host.start_agent();
-        self.is_left_alone();
-    }
-
-    /// Waits until whatever somebody does is done.
-    fn is_left_alone(&self) {
-        // Where a container was started its monitor goes on, in a unit that has ended.
-        let busy = "systemctl list-units --plain --state=active,activating,deactivating";
-        self.host.until(&format!("! {busy} 'somebody-*' | grep ^somebody"));
+        self.host.is_left_alone();
     }
 
     fn becomes_as_git_says(&self) {
@@ -172,26 +141,9 @@ impl Scene {
         self.wanted.borrow().iter().all(|(name, version)| answers(name, version))
     }
 
-    /// Which others' containers there are, and since when each is as it is.
-    fn strangers_now(&self) -> String {
-        let format = "'{{.Id}} {{.State.Status}} {{.State.StartedAt}} {{.State.FinishedAt}}'";
-        self.host.run(&format!("podman inspect --format {format} {}", STRANGERS.join(" ")))
-    }
-
-    fn nobody_touched_strangers(&self) {
-        assert_eq!(self.strangers_now(), *self.strangers.borrow(), "they are others'");
-    }
-
-    /// A host that comes up starts nobody's containers: their owner does.
     fn is_off_and_on(&self, goes_off: impl FnOnce(&Host)) {
-        // What is paused cannot be killed for as long as it is, and a host here is but a process.
-        self.is_left_alone();
-        self.host.try_run("podman unpause --all");
-        self.nobody_touched_strangers();
-        goes_off(&self.host);
-        self.host.start();
-        self.host.run("podman start stranger");
-        self.strangers.replace(self.strangers_now());
+        self.host.goes_off(goes_off);
+        self.host.comes_up();
     }
 
     fn volumes_now(&self) -> String {
@@ -200,15 +152,10 @@ impl Scene {
 
     /// What must never be, whatever happened.
     fn nothing_was_lost(&self) {
-        self.nobody_touched_strangers();
+        self.host.nobody_touched_strangers();
         assert_eq!(self.volumes_now(), self.volumes, "data is never removed");
-        assert_eq!(self.had_two(), "", "two ran with one volume: {}", self.lives());
+        assert_eq!(self.host.had_two(), "", "two ran with one volume: {}", self.lives());
         every_apply_has_an_end(&self.bed, &self.host, &self.told.borrow());
-    }
-
-    /// Volumes with which two containers ever ran, and who came second.
-    fn had_two(&self) -> String {
-        self.host.try_run(&format!("cd {VOLUMES} && grep --with-filename . */_data/twice")).stdout
     }
 
     /// What Podman says of who started and ended, since the host came up.
@@ -225,7 +172,7 @@ impl Scene {
         let (program, run) =
             (Kind::Db.program(), "podman run --detach --volume fluke.db.data:/data");
         self.host.run(&format!("{run} localhost/web:1 sh -c \"{program}\""));
-        self.bed.until("it is known", |_| !self.had_two().is_empty());
+        self.bed.until("it is known", |_| !self.host.had_two().is_empty());
     }
 
     fn server_goes(&self) {
@@ -238,25 +185,14 @@ impl Scene {
 
 /// One night.
 struct Night<'a> {
-    seed: u64,
     dice: Dice,
     scene: &'a Scene,
-    began: Instant,
-    /// What happened, and when.
-    account: Vec<String>,
-    is_over: bool,
+    account: Account,
 }
 
 impl<'a> Night<'a> {
     fn of(seed: u64, scene: &'a Scene) -> Self {
-        Self {
-            seed,
-            dice: Dice::of(seed),
-            scene,
-            began: Instant::now(),
-            account: Vec::new(),
-            is_over: false,
-        }
+        Self { dice: Dice::of(seed), scene, account: Account::of(seed) }
     }
 
     fn passes(mut self) {
@@ -266,29 +202,25 @@ impl<'a> Night<'a> {
             let waits = self.dice.below(4);
             (0..waits).for_each(|_| self.scene.something_happens());
         }
-        self.notes("it dawns");
+        self.account.notes("it dawns");
         self.scene.calms_down();
         for kind in Kind::ALL {
             let version = Version::drawn_for_the_morning(&mut self.dice);
             self.happens(Happening::Commit(kind, version));
         }
         self.scene.becomes_as_git_says();
-        self.notes("it is as Git says");
+        self.account.notes("it is as Git says");
         self.scene.nothing_was_lost();
-        self.is_over = true;
-    }
-
-    fn notes(&mut self, what: &str) {
-        self.account.push(format!("{:6.2} s  {what}", self.began.elapsed().as_secs_f32()));
+        self.account.is_over();
     }
 
     fn happens(&mut self, happening: Happening) {
-        self.notes(&happening.to_string());
+        self.account.notes(&happening.to_string());
         let Scene { bed, host, .. } = self.scene;
         match happening {
             Happening::Commit(kind, version) => self.scene.commit(kind, version),
-            Happening::Podman(what, kind) => self.scene.somebody_does(&to_all_of(what, kind)),
-            Happening::Command(what) => self.scene.somebody_does(what),
+            Happening::Podman(what, kind) => host.somebody_does(&to_all_of(what, kind)),
+            Happening::Command(what) => host.somebody_does(what),
             Happening::Agent if host.is_active("fluke-agent") => host.stop_agent(),
             Happening::Agent => host.start_agent(),
             Happening::Server if bed.server().is_running() => self.scene.server_goes(),
@@ -300,17 +232,8 @@ impl<'a> Night<'a> {
 }
 
 /// What is done to each container of a service, if there are any.
-fn to_all_of(what: &str, kind: Kind) -> String {
+pub fn to_all_of(what: &str, kind: Kind) -> String {
     let list = format!("podman ps --all --quiet --filter label=fluke.service.name={}", kind.name());
     let name = if what.contains("rename") { " theirs-$RANDOM" } else { "" };
     format!("{list} | xargs --no-run-if-empty -I ID {what} ID{name}")
-}
-
-impl Drop for Night<'_> {
-    #[expect(clippy::print_stderr, reason = "a night that was too bad is told")]
-    fn drop(&mut self) {
-        let how = if self.is_over { "passed" } else { "was too bad" };
-        eprintln!("night {} {how}; FLUKE_NIGHT={0} plays it again", self.seed);
-        self.account.iter().for_each(|line| eprintln!("  {line}"));
-    }
 }

@@ -1,34 +1,9 @@
-//! What may happen in a night, and the dice that say what does.
+//! What may happen in a night.
 
 use std::fmt;
 
+use crate::hosts::services::seeds::Dice;
 use crate::hosts::services::support::{HTTP, service};
-
-/// SplitMix64: the same seed is the same night.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn of(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Less than that.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
-    }
-
-    pub fn one_of<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len())]
-    }
-}
 
 /// Which version of a service Git wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +18,9 @@ pub enum Version {
     /// Whose image nobody has.
     Missing,
 }
+
+/// What a replica keeps its data in.
+pub const VOLUME: &str = "volume \"data\" {\n    path = \"/data\"\n  }";
 
 /// A service that the host may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +61,17 @@ impl Kind {
 
     /// What Git says of it.
     pub fn manifest(self, version: Version) -> String {
+        self.manifest_with(version, &self.own_lines())
+    }
+
+    /// The same, with other lines of its own.
+    pub fn manifest_with(self, version: Version, own: &str) -> String {
         let tag = match version {
             Version::Absent => return String::new(),
             Version::Good(tag) => tag,
             Version::Ill | Version::Broken | Version::Missing => "1",
         };
-        let more = [self.own_lines(), self.command(version), self.health(version)].join("\n  ");
+        let more = [own.to_string(), self.command(version), self.health(version)].join("\n  ");
         let text = service(self.name(), tag, &more);
         match version {
             Version::Missing => text.replace("localhost/web:", "localhost/none:"),
@@ -97,12 +80,11 @@ impl Kind {
     }
 
     fn own_lines(self) -> String {
-        let volume = "volume \"data\" {\n    path = \"/data\"\n  }";
         match self {
             Self::Web => HTTP.into(),
             Self::Asked => String::new(),
-            Self::Db => volume.into(),
-            Self::Twins => format!("replicas = 2\n  {volume}"),
+            Self::Db => VOLUME.into(),
+            Self::Twins => format!("replicas = 2\n  {VOLUME}"),
         }
     }
 
@@ -116,9 +98,10 @@ impl Kind {
 
     /// Serves until it is told to end. Whoever has a volume holds its lock for as long as it lives,
     /// and writes down that somebody else did: the kernel lets go of a lock with its holder, however
-    /// that ends, and nobody learns before it that it has ended.
+    /// that ends, and nobody learns before it that it has ended. Who was the first of all is kept.
     pub fn program(self) -> String {
-        let locks = "exec 9>>/data/lock; flock -n 9 || echo $HOSTNAME >>/data/twice; ";
+        let locks = "exec 9>>/data/lock; flock -n 9 || echo $HOSTNAME >>/data/twice; \
+                     test -s /data/made || echo $HOSTNAME >/data/made; ";
         let (locks, ends) = match self {
             _ if !self.has_volume() => ("", "exit 0"),
             Self::Db => (locks, "sleep 1; exit 0"),
@@ -179,14 +162,15 @@ const TO_CONTAINERS: &[&str] = &[
 
 /// What may become of everything else. Not that the network is removed: where a container starts
 /// at that moment its bridge is left, and Podman makes no network beside it.
-const TO_THE_HOST: &[&str] = &[
+pub const TO_THE_HOST: &[&str] = &[
     "ip link delete fluke-br0",
     "systemctl kill --signal=KILL --kill-whom=main podman.service",
     "systemctl stop podman.socket podman.service; systemctl start podman.socket",
 ];
 
 /// Without a warning; systemd starts it again.
-const AGENT_IS_KILLED: &str = "systemctl kill --signal=KILL --kill-whom=main fluke-agent.service";
+pub const AGENT_IS_KILLED: &str =
+    "systemctl kill --signal=KILL --kill-whom=main fluke-agent.service";
 
 impl Happening {
     pub fn drawn(dice: &mut Dice) -> Self {
@@ -202,16 +186,22 @@ impl Happening {
     }
 
     fn somebody(dice: &mut Dice) -> Self {
-        let (what, mut kinds) = (dice.one_of(TO_CONTAINERS), Kind::ALL.to_vec());
-        kinds.retain(|kind| !(kind.has_volume() && FOR_THE_STATELESS.contains(&what)));
-        Self::Podman(what, dice.one_of(&kinds))
+        let (what, kind) = to_containers(dice, &Kind::ALL);
+        Self::Podman(what, kind)
     }
+}
+
+/// What somebody does, and to which of these services.
+pub fn to_containers(dice: &mut Dice, kinds: &[Kind]) -> (&'static str, Kind) {
+    let (what, mut kinds) = (dice.one_of(TO_CONTAINERS), kinds.to_vec());
+    kinds.retain(|kind| !(kind.has_volume() && FOR_THE_STATELESS.contains(&what)));
+    (what, dice.one_of(&kinds))
 }
 
 impl Version {
     const GOOD: [Self; 2] = [Self::Good("1"), Self::Good("2")];
 
-    fn drawn(dice: &mut Dice) -> Self {
+    pub fn drawn(dice: &mut Dice) -> Self {
         match dice.below(10) {
             0..5 => dice.one_of(&Self::GOOD),
             5..7 => Self::Absent,
