@@ -52,8 +52,12 @@ impl Found {
                    done
                done"#
         ));
+        Self::told(&said.stdout)
+    }
+
+    fn told(said: &str) -> Self {
         let mut found = Self::default();
-        said.stdout.lines().for_each(|line| found.takes(line));
+        said.lines().for_each(|line| found.takes(line));
         found
     }
 
@@ -223,3 +227,6 @@ impl Morning<'_> {
         said.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
