@@ -199,14 +199,14 @@ impl Fleet {
         self.commit(Kind::Twins, Want::at_first(Kind::Twins));
         self.becomes_as_git_says();
         let run = "podman run --detach --label fluke.service.name=twins --label fluke.replica=0 \
-                   --volume fluke.twins.data.0:/data localhost/web:1";
+                   --volume fluke.twins.data-0.0:/data localhost/web:1";
         for host in &self.hosts {
             host.stop_agent();
             host.run(&format!("{run} sh -c \"{}\"", Kind::Twins.program()));
         }
         assert!(!self.is_as_git_says());
         let amiss = self.amiss.borrow().join("\n");
-        let homes = format!("fluke.twins.data.0 is on {:?}", At::ALL);
+        let homes = format!("fluke.twins.data-0.0 is on {:?}", At::ALL);
         assert!(amiss.contains("twins.0 is on") && amiss.contains(&homes), "{amiss}");
         self.bed.until("two have one volume", |_| {
             self.hosts.iter().filter(|host| !host.had_two().is_empty()).count() == 1
@@ -216,6 +216,7 @@ impl Fleet {
 
 /// One night.
 struct Night<'a> {
+    seed: u64,
     dice: Dice,
     fleet: &'a Fleet,
     account: Account,
@@ -223,12 +224,12 @@ struct Night<'a> {
 
 impl<'a> Night<'a> {
     fn of(seed: u64, fleet: &'a Fleet) -> Self {
-        Self { dice: Dice::of(seed), fleet, account: Account::of(seed) }
+        Self { seed, dice: Dice::of(seed), fleet, account: Account::of(seed) }
     }
 
     fn passes(mut self) {
         for _ in 0..HAPPENINGS {
-            let happening = Happening::drawn(&mut self.dice);
+            let happening = Happening::drawn(&mut self.dice, self.seed);
             self.happens(happening);
             let waits = self.dice.below(4);
             (0..waits).for_each(|_| self.fleet.something_happens());
@@ -236,7 +237,7 @@ impl<'a> Night<'a> {
         self.account.notes("it dawns");
         self.fleet.calms_down();
         for kind in KINDS {
-            let want = Want::drawn_for_the_morning(&mut self.dice, kind);
+            let want = Want::drawn_for_the_morning(&mut self.dice, kind, self.seed);
             self.happens(Happening::Commit(kind, want));
         }
         self.fleet.becomes_as_git_says();

@@ -16,26 +16,37 @@ pub struct Want {
     pub version: Version,
     /// How many there are of it; none: one on every host.
     pub replicas: Option<u32>,
+    /// Of which night its volume is, where it has one: what nobody has yet has to find its place while
+    /// everything else happens.
+    pub of_night: u64,
 }
 
 impl Want {
     /// What there is in the beginning.
     pub fn at_first(kind: Kind) -> Self {
         let replicas = (kind != Kind::Web).then_some(2);
-        Self { version: Version::Good("1"), replicas }
+        Self { version: Version::Good("1"), replicas, of_night: 0 }
     }
 
-    fn drawn(dice: &mut Dice, kind: Kind) -> Self {
-        Self { version: Version::drawn(dice), replicas: replicas(dice, kind) }
+    fn drawn(dice: &mut Dice, kind: Kind, night: u64) -> Self {
+        let (version, replicas) = (Version::drawn(dice), replicas(dice, kind));
+        // Now and then it has its old data again.
+        let of_night = dice.one_of(&[night, night, night.saturating_sub(1)]);
+        Self { version, replicas, of_night }
     }
 
     /// What can be waited for. One is on every host, so that there is a place to ask for names.
-    pub fn drawn_for_the_morning(dice: &mut Dice, kind: Kind) -> Self {
+    pub fn drawn_for_the_morning(dice: &mut Dice, kind: Kind, night: u64) -> Self {
         let version = match kind {
             Kind::Web => dice.one_of(&[Version::Good("1"), Version::Good("2")]),
             _ => Version::drawn_for_the_morning(dice),
         };
-        Self { version, replicas: replicas(dice, kind) }
+        Self { version, replicas: replicas(dice, kind), of_night: night }
+    }
+
+    /// What its volume is called.
+    pub fn volume(self) -> String {
+        format!("data-{}", self.of_night)
     }
 
     /// What Git says.
@@ -46,7 +57,7 @@ impl Want {
             lines.push(format!("replicas = {replicas}\n  reschedule_after = \"3s\""));
         }
         if kind == Kind::Twins {
-            lines.push(VOLUME.into());
+            lines.push(VOLUME.replace("\"data\"", &format!("\"{}\"", self.volume())));
         }
         kind.manifest_with(self.version, &lines.join("\n  "))
     }
@@ -104,12 +115,12 @@ pub enum Happening {
 }
 
 impl Happening {
-    pub fn drawn(dice: &mut Dice) -> Self {
+    pub fn drawn(dice: &mut Dice, night: u64) -> Self {
         let at = dice.one_of(&At::ALL);
         match dice.below(24) {
             0..6 => {
                 let kind = dice.one_of(&KINDS);
-                Self::Commit(kind, Want::drawn(dice, kind))
+                Self::Commit(kind, Want::drawn(dice, kind, night))
             }
             6..9 => {
                 let (what, kind) = to_containers(dice, &KINDS);
@@ -154,9 +165,10 @@ impl fmt::Display for End {
 impl fmt::Display for Want {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.replicas {
-            Some(replicas) => write!(f, "{:?}, {replicas} of it,", self.version),
-            None => write!(f, "{:?}, everywhere,", self.version),
+            Some(replicas) => write!(f, "{:?}, {replicas} of it,", self.version)?,
+            None => write!(f, "{:?}, everywhere,", self.version)?,
         }
+        write!(f, " volumes of night {},", self.of_night)
     }
 }
 

@@ -95,7 +95,7 @@ pub fn amiss(wanted: &Wanted, hosts: &[Found; 3]) -> Vec<String> {
     amiss.extend(morning.misled());
     for (kind, want) in wanted.values() {
         match kind {
-            Kind::Twins => amiss.extend(morning.apart_from_its_data(*kind)),
+            Kind::Twins => amiss.extend(morning.apart_from_data(*kind, *want)),
             _ if want.replicas.is_some() => amiss.extend(morning.crowded(*kind)),
             _ => {}
         }
@@ -191,19 +191,22 @@ impl Morning<'_> {
         }
     }
 
-    /// Nothing has two homes, and each replica is at its own.
-    fn apart_from_its_data(&self, kind: Kind) -> Vec<String> {
-        let mut amiss = Vec::new();
-        for number in 0..3 {
-            let volume = format!("fluke.{}.data.{number}", kind.name());
-            let has = |at: &At| self.hosts[at.0].volumes.contains_key(&volume);
-            let homes: Vec<At> = At::ALL.into_iter().filter(has).collect();
-            if homes.len() > 1 {
-                amiss.push(format!("{volume} is on {homes:?}"));
-            }
+    /// No volume has two homes, and each replica is at that of its own.
+    fn apart_from_data(&self, kind: Kind, want: Want) -> Vec<String> {
+        let mut homes: BTreeMap<String, Vec<At>> = BTreeMap::new();
+        for at in At::ALL {
+            let ours = self.hosts[at.0].volumes.keys().filter(|it| it.starts_with("fluke."));
+            ours.for_each(|it| homes.entry(it.clone()).or_default().push(at));
+        }
+        let doubled = homes.iter().filter(|(_, homes)| homes.len() > 1);
+        let mut amiss: Vec<_> =
+            doubled.map(|(it, homes)| format!("{it} is on {homes:?}")).collect();
+        for number in 0..want.replicas.unwrap_or_default() {
+            let volume = format!("fluke.{}.{}.{number}", kind.name(), want.volume());
             let places = self.places(kind.name(), &number.to_string());
-            if places.iter().any(|at| !homes.contains(at)) {
-                amiss.push(format!("{volume} is on {homes:?}, and its replica on {places:?}"));
+            let home = homes.remove(&volume).unwrap_or_default();
+            if places.iter().any(|at| !home.contains(at)) {
+                amiss.push(format!("{volume} is on {home:?}, and its replica on {places:?}"));
             }
         }
         amiss

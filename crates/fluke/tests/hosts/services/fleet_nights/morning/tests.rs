@@ -3,13 +3,13 @@ use super::*;
 /// What each host says on a good morning, when Git wants one `web` on every host, one `asked`, two
 /// `twins`.
 const GOOD: [&str; 3] = [
-    "is t0 twins 0 running localhost/web:1\nat t0 10.1.0.3\nhas fluke.twins.data.0 t0\n",
-    "is t1 twins 1 running localhost/web:1\nat t1 10.2.0.3\nhas fluke.twins.data.1 t1\n",
+    "is t0 twins 0 running localhost/web:1\nat t0 10.1.0.3\nhas fluke.twins.data-1.0 t0\n",
+    "is t1 twins 1 running localhost/web:1\nat t1 10.2.0.3\nhas fluke.twins.data-1.1 t1\n",
     "is a0 asked 0 running localhost/web:2\nat a0 10.3.0.3\n",
 ];
 
 fn wanted() -> Wanted {
-    let good = |tag, replicas| Want { version: Version::Good(tag), replicas };
+    let good = |tag, replicas| Want { version: Version::Good(tag), replicas, of_night: 1 };
     let all = [
         (Kind::Web, good("1", None)),
         (Kind::Asked, good("2", Some(1))),
@@ -68,8 +68,8 @@ fn whatever_is_not_as_it_should_be_is_said() {
         (2, "is a0", "is x idle - exited localhost/web:1\nis a0", "idle is on"),
         (2, "at a0 10.3.0.3", "at a0 10.3.0.4", "names lead to"),
         (2, "at a0", "leads web 10.3.0.9 1\nat a0", "on app-3 names lead to"),
-        (2, "at a0", "has fluke.twins.data.1 x\nat a0", "data.1 is on [At(1), At(2)]"),
-        (0, "data.0", "data.2", "its replica on [At(0)]"),
+        (2, "at a0", "has fluke.twins.data-1.1 x\nat a0", "data-1.1 is on [At(1), At(2)]"),
+        (0, "data-1.0", "data-1.2", "its replica on [At(0)]"),
     ] {
         let amiss = amiss_when(at, from, to);
         assert!(amiss.iter().any(|it| it.contains(said)), "{said}: {amiss:?}");
@@ -79,8 +79,7 @@ fn whatever_is_not_as_it_should_be_is_said() {
 #[test]
 fn two_on_one_host_are_too_many_where_another_has_none() {
     let mut wanted = wanted();
-    let asked = Want { version: Version::Good("2"), replicas: Some(2) };
-    wanted.insert("asked", (Kind::Asked, asked));
+    wanted.get_mut("asked").expect("it is wanted").1.replicas = Some(2);
     let second = "is a1 asked 1 running localhost/web:2\n";
     let crowded = |at: usize| {
         let mut hosts = GOOD.map(str::to_string);
