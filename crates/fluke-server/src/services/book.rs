@@ -267,11 +267,17 @@ impl Book {
         self.touched.extend(differing);
     }
 
-    /// How long hosts that are away are waited for may be another for these services.
-    fn wait_anew_for(&mut self, services: &BTreeSet<ServiceName>) {
-        let hosts = services.iter().flat_map(|name| self.view.hosts.of(name));
+    /// How long hosts that are away are waited for may be another for these services, and so may be
+    /// what one makes that is silent: for as long as its session goes on, what is said may reach it.
+    fn wait_anew_for(&mut self, differing: &BTreeSet<ServiceName>) {
+        let hosts = differing.iter().flat_map(|name| self.view.hosts.of(name));
         let hosts: Vec<AgentName> = hosts.map(|(name, _)| name.clone()).collect();
-        hosts.iter().for_each(|name| self.view.hosts.touch(name));
+        for name in &hosts {
+            self.view.hosts.touch(name);
+            if self.sessions.contains_key(name) {
+                self.view.hosts.change(name, |host| host.suspect_anew(&self.services));
+            }
+        }
     }
 
     /// Takes what an agent says in its session; words of sessions that are over count no more.
@@ -433,8 +439,8 @@ impl Book {
         let services = &self.services;
         self.view.hosts.change(agent, |host| {
             host.reported(report);
-            if kept.is_some() && matches!(host.presence, Presence::Silent(_)) {
-                host.suspect(services);
+            if kept.is_some() {
+                host.suspect_anew(services);
             }
         });
         self.view.has_spoken(agent);

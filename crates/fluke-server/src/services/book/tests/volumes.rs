@@ -159,6 +159,27 @@ fn what_a_host_may_have_made_it_may_have_made_whatever_it_says_while_its_machine
 }
 
 #[test]
+fn what_a_silent_host_is_told_to_make_it_may_make_for_as_long_as_its_session_goes_on() {
+    for is_over in [false, true] {
+        let mut lab = Lab::settled(Some(0));
+        lab.wants(stateful(1));
+        lab.comes_with_data("x", vec![container("x", Phase::Running)]);
+        lab.comes_as("y", came(labels(true), NodeType::Worker));
+        lab.reports("y", vec![]);
+        lab.says("x", Word::Silent);
+        if is_over {
+            lab.says("x", Word::Left);
+        }
+        let mut renamed = stateful(1);
+        renamed.container.volumes = [(volume("anew"), "/data".into())].into();
+        lab.wants(renamed);
+        lab.passes(Duration::from_secs(1_000));
+        let right = if is_over { "y" } else { "x" };
+        assert_eq!(lab.placed()[&0], name(right), "is_over: {is_over}");
+    }
+}
+
+#[test]
 fn what_a_host_was_told_to_make_it_may_have_made_whatever_was_lost_with_its_session() {
     let mut lab = Lab::settled(Some(0));
     lab.comes_as("x", came(labels(true), NodeType::Worker));
