@@ -2,7 +2,7 @@
 
 use fluke_model::event::EventKind;
 
-use super::support::{address, answer, has_image, running, service};
+use super::support::{address, answer, has_image, running, service, told};
 use crate::hosts::support::{Bed, Host, bed};
 
 /// Three hosts that may run `web`.
@@ -152,13 +152,18 @@ fn a_replica_finds_its_data_again_however_it_went() {
 fn a_replica_whose_host_is_gone_for_good_starts_elsewhere_once_somebody_says_so() {
     let Some(bed) = bed() else { return };
     let hosts = three_apps(&bed);
-    let more =
-        "replicas = 1\n  reschedule_after = \"5s\"\n  volume \"data\" {\n    path = \"/data\"\n  }";
-    bed.commit("db.fluke.hcl", &service("db", "1", more));
-    let owner = |hosts: &[Host; 3]| hosts.iter().position(|host| !running(host, "db").is_empty());
-    bed.until("it runs", |_| owner(&hosts).is_some());
+    let volume = "volume \"data\" {\n    path = \"/data\"\n  }";
+    let of = |name: &str, replicas: u32, more: &str| {
+        let lines = format!("replicas = {replicas}\n  reschedule_after = \"5s\"\n  {more}");
+        service(name, "1", &lines)
+    };
+    let (db, web) = (of("db", 1, volume), of("web", 3, ""));
+    bed.commit_files(&[("db.fluke.hcl", &db), ("web.fluke.hcl", &web)]);
+    let owner = || hosts.iter().position(|host| !running(host, "db").is_empty());
+    let each_has_web = || spread(&hosts).iter().all(|on| on.len() == 1);
+    bed.until("both run", |_| owner().is_some() && each_has_web());
     bed.settles();
-    let lost = owner(&hosts).expect("it runs");
+    let lost = owner().expect("it runs");
     let name = hosts[lost].name().to_string();
     let forget = |name: &str| {
         let said = bed.server().delete(&format!("/api/v1/agents/{name}"));
@@ -169,10 +174,21 @@ fn a_replica_whose_host_is_gone_for_good_starts_elsewhere_once_somebody_says_so(
 
     hosts[lost].kill();
     bed.until("it is missed", |bed| !bed.agent(&name).connected);
+    // What has no volume, and the same patience, shows when that has ended.
+    let others: Vec<&Host> = hosts.iter().filter(|host| host.name() != name).collect();
+    let runs = |service: &str| others.iter().map(|host| running(host, service).len()).sum::<usize>();
+    bed.until("three run on two hosts", |_| runs("web") == 3);
+    bed.settles();
+    let [moved] = &moved(&bed)[..] else { panic!("{}", bed.account()) };
+    assert!(moved.ends_with(&format!("{name} was away for 5s")), "{moved}");
+    assert_eq!(runs("db"), 0, "its data is elsewhere");
+    let said = told(&bed, "services/db");
+    let why = "it waits for that host, where its volume `data` is";
+    assert!(said.contains(why), "{said}");
+
     let (status, said) = forget(&name);
     assert!(status == 200 && said.contains("fluke.db.data.0"), "{status} {said}");
-    let others: Vec<&Host> = hosts.iter().filter(|host| host.name() != name).collect();
-    bed.until("another host has it", |_| others.iter().any(|host| running(host, "db").len() == 1));
+    bed.until("another host has it", |_| runs("db") == 1);
     assert!(bed.agent(&name).detail.is_none(), "nobody knows it");
     assert_eq!(forget(&name).0, 404);
     let told = bed.events_of(&name, EventKind::AgentForgotten);
