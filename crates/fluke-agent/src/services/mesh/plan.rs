@@ -142,6 +142,18 @@ pub enum Change {
     Open(Chain),
 }
 
+/// What is said of another that has the key of this host, and had it first.
+const A_COPY: &str = "has the key of this host, which stays out of the mesh: was one a copy of the \
+    other? Remove `services/mesh.key` in the `state_dir` of the agent here, and restart the agent";
+
+/// Whom this host is a copy of, as others see it: of those with its key the first by name is right.
+fn original(key: PublicKey, own: Subnet, table: &Peers) -> Option<&AgentName> {
+    let mut have_it = table.rows().iter().filter(|(_, peer)| peer.public_key == key);
+    let (name, first) = have_it.next()?;
+    // One that is alone is this host, also where the table knows it by an earlier subnet.
+    (first.subnet != own && have_it.next().is_some()).then_some(name)
+}
+
 impl Wanted {
     /// For a host with this key and port and subnet, among these peers.
     ///
@@ -157,8 +169,12 @@ impl Wanted {
         let mut peers: BTreeMap<PublicKey, WantedPeer> = BTreeMap::new();
         let mut subnets = BTreeMap::from([(own, None)]);
         let mut left_out = BTreeMap::new();
+        let original = original(key, own, table);
+        left_out.extend(original.map(|name| (name.clone(), A_COPY.to_owned())));
+        // Whoever speaks with the key of another takes what is sent to that one.
+        let rows = table.rows().iter().filter(|_| original.is_none());
         // The table may have this host, too.
-        for (name, peer) in table.rows().iter().filter(|(_, peer)| peer.public_key != key) {
+        for (name, peer) in rows.filter(|(_, peer)| peer.public_key != key) {
             if let Some(first) = peers.get(&peer.public_key) {
                 let why = format!("has the key of {}: was one a copy of the other?", first.name);
                 left_out.insert(name.clone(), why);
@@ -356,7 +372,6 @@ fn stays(peer: &WantedPeer, has: &SeenPeer, at: SocketAddr, before: Option<&[Soc
 pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
     let is_so = |name: &AgentName, key: &PublicKey| {
         let peer = wanted.peers.get(key).filter(|peer| peer.name == *name);
-        let peer = peer.filter(|peer| !wanted.left_out.contains_key(&peer.name));
         match (peer, &seen.link) {
             (Some(peer), Some(link)) => {
                 let has = seen.device.peers.get(key);
@@ -366,7 +381,9 @@ pub fn in_effect(table: &Peers, wanted: &Wanted, seen: &Seen) -> Hash256 {
             _ => false,
         }
     };
-    let is_missing = |name: &AgentName, key: &PublicKey| *key != wanted.key && !is_so(name, key);
+    let is_missing = |name: &AgentName, key: &PublicKey| {
+        wanted.left_out.contains_key(name) || (*key != wanted.key && !is_so(name, key))
+    };
     let missing = table.rows().iter().filter(|(name, row)| is_missing(name, &row.public_key));
     let missing: Vec<&AgentName> = missing.map(|(name, _)| name).collect();
     // Mostly none is, and the table is what is in effect.

@@ -1,3 +1,5 @@
+mod copies;
+
 use std::time::Duration;
 
 use fluke_model::directory::Peer;
@@ -363,29 +365,6 @@ fn a_silent_peer_is_tried_at_each_of_its_endpoints_in_turn() {
     }
     seen.device.peers.get_mut(&key(1)).expect("there").silence = Some(Duration::from_secs(100));
     assert_eq!(attempts.next(&wanted, &seen.device, now * 2), vec![], "it was heard");
-}
-
-#[test]
-fn those_who_claim_the_same_are_left_out_and_named() {
-    let mut copy = row(1, &[]);
-    copy.0 = name("h1-copy");
-    copy.1.subnet = subnet(7);
-    let mut twin = row(8, &[]);
-    twin.1.subnet = subnet(1);
-    let mut like_us = row(9, &[]);
-    like_us.1.subnet = subnet(100);
-    let wanted = wanted(&[row(1, &[]), copy, twin, like_us]);
-    assert_eq!(wanted.peers.len(), 1);
-    let words: Vec<String> =
-        wanted.left_out.iter().map(|(name, why)| format!("{name} {why}")).collect();
-    assert_eq!(
-        words,
-        [
-            "h1-copy has the key of h1: was one a copy of the other?",
-            "h8 has the subnet of h1",
-            "h9 has the subnet of this host"
-        ]
-    );
 }
 
 fn net(text: &str) -> Net {
