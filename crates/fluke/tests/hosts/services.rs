@@ -3,6 +3,7 @@
 mod ailing;
 mod alone;
 mod changing;
+mod cloning;
 mod containers;
 mod draining;
 mod drifting;
