@@ -5,10 +5,8 @@ use fluke_bed::TOKEN;
 use fluke_model::event::EventKind;
 use fluke_model::verdict::Outcome;
 
-use super::support::{Bed, Host, applied, bed, keeps};
+use super::support::{BARE, Bed, Host, applied, bed, install_agent, keeps};
 
-/// What hosts have before anything is installed.
-const BARE: &str = "/opt/fluke/fluke";
 /// Where it is put.
 const INSTALLED: &str = "/usr/local/bin/fluke";
 
@@ -25,23 +23,6 @@ fn repository(host: &Host, manifest: &str) {
          git -c user.name=Story -c user.email=story@example.org commit --quiet -m one && \
          git clone --quiet --bare . /srv/infra.git",
     );
-}
-
-/// Installs an agent that joins the bed's own server.
-fn install_agent(bed: &Bed, host: &Host) {
-    // It serves a moment before it says so.
-    bed.until("the server tells how to join", |bed| {
-        bed.server().log().contains("--ca-fingerprint ")
-    });
-    let log = bed.server().log();
-    let pin = log.split("--ca-fingerprint ").nth(1).and_then(|rest| rest.split_whitespace().next());
-    let (pin, url) = (pin.expect("the server tells its fingerprint"), bed.server().grpc());
-    let told = host.run(&format!(
-        "FLUKE_TOKEN={TOKEN} {BARE} install agent --url grpcs://{url} --ca-fingerprint {pin} \
-         --label role=web"
-    ));
-    assert!(told.contains("the agent is connected"), "{told}");
-    host.settles();
 }
 
 /// Makes a program that does the same and is another one.
@@ -173,7 +154,7 @@ fn an_agent_is_updated_during_an_apply_by_hand_by_a_manifest_and_back() {
     let Some(bed) = bed() else { return };
     let web = bed.host("web-1");
     bed.server();
-    install_agent(&bed, &web);
+    install_agent(&bed, &web, "--label role=web");
     let process = agent_process(&web);
 
     // By hand, while something long is under way that also leaves a daemon.

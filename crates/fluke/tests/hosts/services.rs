@@ -2,6 +2,7 @@
 
 mod ailing;
 mod alone;
+mod certificates;
 mod changing;
 mod cloning;
 mod containers;

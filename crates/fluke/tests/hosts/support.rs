@@ -1,10 +1,30 @@
 //! The bed for the program under test, and the manifests that its stories have in common.
 
+use fluke_bed::TOKEN;
 pub use fluke_bed::{Alerts, Bed, Host, Join, Link, Moment, ServerOptions, Tap};
 
 /// A bed with the program of this build; none where there can be no bed.
 pub fn bed() -> Option<Bed> {
     Bed::up(env!("CARGO_BIN_EXE_fluke"))
+}
+
+/// The program, on hosts on which nothing is installed.
+pub const BARE: &str = "/opt/fluke/fluke";
+
+/// Installs an agent that joins the bed's own server, as people do.
+pub fn install_agent(bed: &Bed, host: &Host, flags: &str) {
+    // It serves a moment before it says so.
+    bed.until("the server tells how to join", |bed| {
+        bed.server().log().contains("--ca-fingerprint ")
+    });
+    let log = bed.server().log();
+    let pin = log.split("--ca-fingerprint ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let (pin, url) = (pin.expect("the server tells its fingerprint"), bed.server().grpc());
+    let told = host.run(&format!(
+        "FLUKE_TOKEN={TOKEN} {BARE} install agent --url grpcs://{url} --ca-fingerprint {pin} {flags}"
+    ));
+    assert!(told.contains("the agent is connected"), "{told}");
+    host.settles();
 }
 
 /// A task for every host that keeps `/srv/NAME`, and counts in `/srv/NAME.applied` how often it

@@ -229,21 +229,25 @@ pub fn upstreams(edge: &Host) -> Vec<String> {
 /// Somebody asks for the shop without a pause, with a connection for each request and with one for
 /// all of them.
 pub fn is_busy(edge: &Host) {
-    edge.run(
+    asks_without_a_pause(edge, "--header Host:shop.example.com http://127.0.0.1/");
+}
+
+/// The same from any host; `curl` is told so.
+pub fn asks_without_a_pause(host: &Host, curl: &str) {
+    host.run(&format!(
         "systemd-run --quiet --unit load bash -c 'while sleep 0.01; do \
-         curl --silent --show-error --fail --max-time 5 --header \"Host: shop.example.com\" \
-         --write-out \"%{stderr}%{http_code} after %{time_total} s\n\" \
-         http://127.0.0.1/ >> /tmp/answers 2> /tmp/last \
-         || (date +%T.%N; cat /tmp/last) >> /tmp/failed; done'",
-    );
-    edge.run(
+         curl --silent --show-error --fail --max-time 5 \
+         --write-out \"%{{stderr}}%{{http_code}} after %{{time_total}} s\n\" \
+         {curl} >> /tmp/answers 2> /tmp/last \
+         || (date +%T.%N; cat /tmp/last) >> /tmp/failed; done'"
+    ));
+    host.run(&format!(
         "systemd-run --quiet --unit kept-load bash -c '\
-         curl --silent --rate 50/s --max-time 5 \
-         --header \"Host: shop.example.com\" --output /dev/null \
-         --write-out \"%{stderr}%{http_code} by %{num_connects} new\n\" \
-         \"http://127.0.0.1/?[1-1000000]\" 2> /tmp/kept'",
-    );
-    edge.until("test $(wc -l < /tmp/answers) -gt 50 -a $(wc -l < /tmp/kept) -gt 50");
+         curl --silent --rate 50/s --max-time 5 --output /dev/null \
+         --write-out \"%{{stderr}}%{{http_code}} by %{{num_connects}} new\n\" \
+         {curl}?[1-1000000] 2> /tmp/kept'"
+    ));
+    host.until("test $(wc -l < /tmp/answers) -gt 50 -a $(wc -l < /tmp/kept) -gt 50");
 }
 
 /// All of them had their answers, and those afterwards have them, too.
