@@ -3,8 +3,8 @@
 use fluke_model::event::{Event, EventKind};
 
 use super::support::{
-    address, answer, containers, described, has_image, is_asked_for, running, runs_one, service,
-    started,
+    address, answer, asks, containers, described, has_image, is_asked_for, running, runs_one,
+    service, started,
 };
 use crate::hosts::support::{Bed, Host, Join, bed};
 
@@ -31,23 +31,100 @@ fn a_commit_runs_a_container_and_says_whose_it_is() {
     bed.settles();
 }
 
+/// Why each change of a host's services was begun, one after the other.
+fn triggers(bed: &Bed) -> Vec<String> {
+    let began = bed.events_of("app-1", EventKind::ApplyStarted);
+    began.into_iter().filter_map(|event| event.trigger).collect()
+}
+
+/// Does what Podman tells of, and waits until it is put right; whether that was because Podman, or
+/// the kernel, had told of it. What is tried once more follows from the first try.
+fn is_noticed(bed: &Bed, happens: impl FnOnce()) -> bool {
+    let before = triggers(bed).len();
+    happens();
+    bed.until("it is on record", |bed| triggers(bed).len() > before);
+    bed.settles();
+    let why = triggers(bed).split_off(before);
+    why.first().is_some_and(|first| first == "watch") && !why.iter().any(|it| it == "poll")
+}
+
+/// A host looks every ten seconds also if nobody told it anything, and may do so in any moment; but
+/// not in two of them one after the other.
+fn is_noticed_at_once(bed: &Bed, happens: impl Fn()) {
+    let is_noticed = (0..2).any(|_| is_noticed(bed, &happens));
+    assert!(is_noticed, "{}", bed.account());
+}
+
 #[test]
-fn a_container_that_was_killed_stopped_or_removed_is_back() {
+fn a_container_that_was_killed_stopped_paused_or_removed_is_back() {
     let Some(bed) = bed() else { return };
     let (host, first) = host_with_web(&bed);
     let before = address(&host, &first);
-    for (how, is_new) in [("kill", false), ("stop --time 1", false), ("rm --force", true)] {
-        let old = runs_one(&bed, &host, "web");
-        let since = started(&host, &old);
-        // It may complain: the container runs again before Podman is done with its end.
-        host.try_run(&format!("podman {how} {old}"));
-        bed.until("it was started again", |_| {
-            running(&host, "web").first().is_some_and(|now| started(&host, now) != since)
+    bed.settles();
+    // The process of one that is paused does not end: nobody but Podman tells of it.
+    let ways = [("kill", false), ("stop --time 1", false), ("rm --force", true), ("pause", true)];
+    for (how, is_new) in ways {
+        is_noticed_at_once(&bed, || {
+            let old = runs_one(&bed, &host, "web");
+            let since = started(&host, &old);
+            // It may complain: the container runs again before Podman is done with its end.
+            host.try_run(&format!("podman {how} {old}"));
+            bed.until("it was started again", |_| {
+                running(&host, "web").first().is_some_and(|now| started(&host, now) != since)
+            });
+            let now = runs_one(&bed, &host, "web");
+            assert_eq!(now != old, is_new, "{how}");
+            assert_eq!(address(&host, &now), before, "{how}: it is where it was");
         });
-        let now = runs_one(&bed, &host, "web");
-        assert_eq!(now != old, is_new, "{how}");
-        assert_eq!(address(&host, &now), before, "{how}: it is where it was");
     }
+}
+
+/// How much memory a container may use, by its own kernel; whichever version its control groups are.
+fn memory(host: &Host, container: &str) -> String {
+    let read = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes || cat /sys/fs/cgroup/memory.max";
+    host.try_run(&format!("podman exec {container} sh -c '{read}' 2>/dev/null")).stdout
+}
+
+#[test]
+fn a_limit_that_somebody_changed_is_as_git_says_again() {
+    let Some(bed) = bed() else { return };
+    let host = bed.host("app-1").joins("role=app");
+    has_image(&host, "1");
+    // Podman 5 changes no container whose question has less than a second, which one has without any.
+    let lines = "resources {\n    memory = \"64MiB\"\n  }\n  \
+                 health {\n    command = \"true\"\n    timeout = \"5s\"\n  }";
+    bed.commit("web.fluke.hcl", &service("web", "1", lines));
+    let first = runs_one(&bed, &host, "web");
+    bed.settles();
+    let (wanted, changed) = ((64 << 20).to_string(), (100 << 20).to_string());
+    assert_eq!(memory(&host, &first), wanted);
+    let update = |it: &str| host.run(&format!("podman update --memory 100m {it}"));
+    let is_as_git_says = || {
+        let now = runs_one(&bed, &host, "web");
+        memory(&host, &now) == wanted
+    };
+    if host.is("podman --version | grep --quiet ' [5-9]'") {
+        is_noticed_at_once(&bed, || {
+            let old = runs_one(&bed, &host, "web");
+            update(&old);
+            bed.until(
+                "another one runs",
+                |_| matches!(running(&host, "web").as_slice(), [now] if *now != old),
+            );
+        });
+        assert!(is_as_git_says());
+        let why = "it may use 104857600 bytes of memory";
+        let is_told = |it: &Event| it.output.as_ref().is_some_and(|it| it.contains(why));
+        assert!(bed.events("app-1").iter().any(is_told), "{}", bed.account());
+        return;
+    }
+    // Podman 4 tells of it neither by itself nor when it is asked.
+    update(&first);
+    asks(&bed, r#"{"scope":"agent","name":"app-1"}"#);
+    assert_eq!(runs_one(&bed, &host, "web"), first, "nobody knows");
+    assert_eq!(memory(&host, &first), changed, "if that is told now, it can be put right");
+    host.run(&format!("podman kill {first}"));
+    bed.until("it is as Git says with its next start", |_| is_as_git_says());
 }
 
 /// Removes a container, and starts it in the moment in which it has ended, while the agent is held.
