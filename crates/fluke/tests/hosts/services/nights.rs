@@ -23,7 +23,11 @@ const HAPPENINGS: usize = 12;
 /// Where nothing happens for so long, nothing is under way.
 const SILENCE: Duration = Duration::from_millis(1500);
 
-const PODMAN_S_EVENTS: &str = "/run/libpod/events/events.log";
+/// What Podman says of what happens, wherever it keeps that itself.
+const HEARD: &str = "/run/podman-events";
+const HEARS: &str = "[Unit]\nStartLimitIntervalSec=0\n\n\
+    [Service]\nExecStart=/bin/sh -c 'exec podman events --format json >>/run/podman-events'\n\
+    Restart=always\n\n[Install]\nWantedBy=multi-user.target\n";
 
 #[test]
 fn whatever_happens_in_a_night_the_host_is_as_git_says_in_the_morning() {
@@ -52,6 +56,8 @@ impl Scene {
         let host = bed.host("app-1");
         has_image(&host, "1");
         has_image(&host, "2");
+        host.unit("podman-events.service", HEARS);
+        host.run("systemctl enable --quiet --now podman-events");
         let host = Premises::of(host, &Kind::Twins.program()).joins("role=app");
         let mut scene = Self {
             bed,
@@ -64,6 +70,7 @@ impl Scene {
             scene.commit(kind, Version::Good("1"));
         }
         scene.becomes_as_git_says();
+        scene.bed.until("Podman is heard", |_| scene.lives().contains("start"));
         scene.host.run(&format!("for it in {VOLUMES}/*/_data; do echo of $it > $it/it; done"));
         scene.volumes = scene.volumes_now();
         assert_eq!(scene.volumes.lines().count(), 4, "{}", scene.volumes);
@@ -77,7 +84,7 @@ impl Scene {
 
     /// Podman's own account of what happened since the host came up; it grows.
     fn happened(&self) -> String {
-        self.host.try_run(&format!("stat --format %s {PODMAN_S_EVENTS}")).stdout
+        self.host.try_run(&format!("stat --format %s {HEARD}")).stdout
     }
 
     /// Waits for more to happen, if any more does.
@@ -101,9 +108,11 @@ impl Scene {
         // Of a version with data that did not work out while others were killed, it is for somebody to say.
         is_asked_for(&self.bed);
         let wanted = format!("it is {:?}", self.wanted.borrow());
-        self.bed.until(&wanted, |_| self.found() == self.expected() && self.all_answer());
+        let is_so = || self.found() == self.expected() && self.limits() == "0";
+        self.bed.until(&wanted, |_| is_so() && self.all_answer());
         self.bed.settles();
         assert_eq!(self.found(), self.expected(), "{}", self.bed.account());
+        assert_eq!(self.limits(), "0", "Git says nothing of limits");
     }
 
     /// Every container there is, whoever's, in whatever state: one line each.
@@ -115,6 +124,12 @@ impl Scene {
         let mut found: Vec<_> = said.lines().map(str::to_string).collect();
         found.sort();
         found
+    }
+
+    /// How much memory containers may use, each that Podman tells; Podman 4 knows of no change.
+    fn limits(&self) -> String {
+        let each = "xargs --no-run-if-empty podman inspect --format '{{.HostConfig.Memory}}'";
+        self.host.try_run(&format!("podman ps --all --quiet | {each} | sort --unique")).stdout
     }
 
     /// What should be there.
@@ -160,9 +175,10 @@ impl Scene {
 
     /// What Podman says of who started and ended, since the host came up.
     fn lives(&self) -> String {
-        let line =
-            r#"select(.Type == "container") | [.Time, .ID[:12], .Name, .Status] | join(" ")"#;
-        self.host.try_run(&format!("jq --raw-output '{line}' {PODMAN_S_EVENTS}")).stdout
+        // Podman 4 says when as a text, Podman 5 as a number.
+        let line = r#"select(.Type == "container")
+                      | [.Time // .timeNano, .ID[:12], .Name, .Status] | join(" ")"#;
+        self.host.try_run(&format!("jq --raw-output '{line}' {HEARD}")).stdout
     }
 
     /// That there never were two says nothing if nobody would have told.
