@@ -176,7 +176,8 @@ fn a_replica_whose_host_is_gone_for_good_starts_elsewhere_once_somebody_says_so(
     bed.until("it is missed", |bed| !bed.agent(&name).connected);
     // What has no volume, and the same patience, shows when that has ended.
     let others: Vec<&Host> = hosts.iter().filter(|host| host.name() != name).collect();
-    let runs = |service: &str| others.iter().map(|host| running(host, service).len()).sum::<usize>();
+    let runs =
+        |service: &str| others.iter().map(|host| running(host, service).len()).sum::<usize>();
     bed.until("three run on two hosts", |_| runs("web") == 3);
     bed.settles();
     let [moved] = &moved(&bed)[..] else { panic!("{}", bed.account()) };
