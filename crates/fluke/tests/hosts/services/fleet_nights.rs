@@ -19,7 +19,7 @@ use super::premises::Premises;
 use super::seeds::{Account, Dice, seeds};
 use super::support::{every_apply_has_an_end, has_image};
 use crate::hosts::support::{Bed, Host, bed, quick};
-use happening::{At, End, Happening, KINDS, Want};
+use happening::{At, End, Happening, KINDS, Plan, Want};
 use morning::{Found, Wanted, amiss};
 
 /// How many are played where nobody says, and how much happens in each.
@@ -216,7 +216,7 @@ impl Fleet {
 
 /// One night.
 struct Night<'a> {
-    seed: u64,
+    plan: Plan,
     dice: Dice,
     fleet: &'a Fleet,
     account: Account,
@@ -224,26 +224,36 @@ struct Night<'a> {
 
 impl<'a> Night<'a> {
     fn of(seed: u64, fleet: &'a Fleet) -> Self {
-        Self { seed, dice: Dice::of(seed), fleet, account: Account::of(seed) }
+        Self { plan: Plan::of(seed), dice: Dice::of(seed), fleet, account: Account::of(seed) }
     }
 
     fn passes(mut self) {
+        let Plan { night, server_dies } = self.plan;
+        if server_dies {
+            self.wants(KINDS.map(|kind| Want::in_the_evening(kind, night)));
+            self.fleet.becomes_as_git_says();
+        }
         for _ in 0..HAPPENINGS {
-            let happening = Happening::drawn(&mut self.dice, self.seed);
+            let happening = Happening::drawn(&mut self.dice, self.plan);
             self.happens(happening);
             let waits = self.dice.below(4);
             (0..waits).for_each(|_| self.fleet.something_happens());
         }
         self.account.notes("it dawns");
         self.fleet.calms_down();
-        for kind in KINDS {
-            let want = Want::drawn_for_the_morning(&mut self.dice, kind, self.seed);
-            self.happens(Happening::Commit(kind, want));
-        }
+        let morning = |kind| Want::drawn_for_the_morning(&mut self.dice, kind, night);
+        let wants = KINDS.map(morning);
+        self.wants(wants);
         self.fleet.becomes_as_git_says();
         self.account.notes("it is as Git says");
         self.fleet.nothing_was_lost();
         self.account.is_over();
+    }
+
+    fn wants(&mut self, wants: [Want; 3]) {
+        for (kind, want) in KINDS.into_iter().zip(wants) {
+            self.happens(Happening::Commit(kind, want));
+        }
     }
 
     fn happens(&mut self, happening: Happening) {

@@ -28,10 +28,20 @@ impl Want {
         Self { version: Version::Good("1"), replicas, of_night: 0 }
     }
 
-    fn drawn(dice: &mut Dice, kind: Kind, night: u64) -> Self {
+    /// All that can be there of it has its place.
+    pub fn in_the_evening(kind: Kind, night: u64) -> Self {
+        let replicas = (kind != Kind::Web).then_some(3);
+        Self { version: Version::Good("1"), replicas, of_night: night }
+    }
+
+    fn drawn(dice: &mut Dice, kind: Kind, plan: Plan) -> Self {
         let (version, replicas) = (Version::drawn(dice), replicas(dice, kind));
-        // Now and then it has its old data again.
-        let of_night = dice.one_of(&[night, night, night.saturating_sub(1)]);
+        let before = match plan.server_dies {
+            true => plan.night,
+            // Now and then it has its old data again.
+            false => plan.night.saturating_sub(1),
+        };
+        let of_night = dice.one_of(&[plan.night, plan.night, before]);
         Self { version, replicas, of_night }
     }
 
@@ -69,6 +79,22 @@ fn replicas(dice: &mut Dice, kind: Kind) -> Option<u32> {
         Kind::Web => None,
         Kind::Asked => dice.one_of(&[Some(1), Some(2), Some(3), None]),
         _ => dice.one_of(&[Some(1), Some(2), Some(3)]),
+    }
+}
+
+/// What kind of night it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub night: u64,
+    /// Then all volumes have their places in the evening. What only one host has heard of, and a
+    /// server that has died since, nobody knows for as long as that host is away: a volume that is
+    /// new that moment may be made again elsewhere. If the server lives, it may not, whatever happens.
+    pub server_dies: bool,
+}
+
+impl Plan {
+    pub fn of(night: u64) -> Self {
+        Self { night, server_dies: night.is_multiple_of(2) }
     }
 }
 
@@ -115,12 +141,12 @@ pub enum Happening {
 }
 
 impl Happening {
-    pub fn drawn(dice: &mut Dice, night: u64) -> Self {
+    pub fn drawn(dice: &mut Dice, plan: Plan) -> Self {
         let at = dice.one_of(&At::ALL);
         match dice.below(24) {
             0..6 => {
                 let kind = dice.one_of(&KINDS);
-                Self::Commit(kind, Want::drawn(dice, kind, night))
+                Self::Commit(kind, Want::drawn(dice, kind, plan))
             }
             6..9 => {
                 let (what, kind) = to_containers(dice, &KINDS);
@@ -130,10 +156,10 @@ impl Happening {
             10 => Self::Command("ip link delete fluke0", at),
             11..13 => Self::Command(AGENT_IS_KILLED, at),
             13 => Self::Agent(at),
-            14..16 => Self::Server,
+            14..16 if plan.server_dies => Self::Server,
+            14..16 | 20..22 => Self::Island(at),
             16..19 => Self::Power(at),
             19 => Self::Reboot(at),
-            20..22 => Self::Island(at),
             22 => Self::on_the_way(dice, at),
             _ => Self::Heal,
         }
