@@ -35,7 +35,7 @@ fn a_host_with_the_claim_and_the_key_of_another_gets_a_subnet_and_is_reached_onc
     }
     let (two, three) = (two.joins("role=app"), three.joins("role=app"));
     runs_one(&bed, &three, "web");
-    let each = || [&one, &two, &three].map(|host| place(host));
+    let each = || [&one, &two, &three].map(place);
     let all_differ = |_: &Bed| {
         let networks: BTreeSet<_> = each().into_iter().filter_map(|at| network(&at)).collect();
         networks.len() == 3
