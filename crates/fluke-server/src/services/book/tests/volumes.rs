@@ -304,6 +304,27 @@ fn a_host_that_runs_with_its_data_is_right_though_it_is_late_and_another_was_giv
 }
 
 #[test]
+fn one_who_had_the_replica_before_git_asked_for_other_volumes_waits_for_whoever_has_those() {
+    for is_there in [false, true] {
+        let mut lab = Lab::new(None);
+        let mut renamed = stateful(1);
+        renamed.container.volumes = [(volume("anew"), "/data".into())].into();
+        lab.wants(renamed);
+        lab.comes_with_data("x", updating());
+        assert_eq!(lab.placed().get(&0), None, "it would make one");
+        if is_there {
+            lab.comes_as("y", came(labels(true), NodeType::Worker));
+            let anew = Volume { name: volume("anew"), ..data((0, 0)) };
+            let volumes = Some([anew].into());
+            let report = ServicesReport { whole: true, volumes, ..Default::default() };
+            lab.says("y", Word::Services(report));
+        }
+        lab.passes(SETTLING);
+        assert_eq!(lab.placed()[&0], name(if is_there { "y" } else { "x" }), "{is_there}");
+    }
+}
+
+#[test]
 fn one_who_was_away_for_long_and_is_first_to_speak_starts_nothing_with_an_empty_volume() {
     let mut fleet = Fleet::of(&THREE, 1);
     fleet.leaves("a");
