@@ -106,8 +106,8 @@ impl Directory {
 pub struct Own {
     /// Its replicas; none while it is not known what it has.
     pub placed: Option<Placed>,
-    /// How often one that has to go has served: a host whose deployment does so though it was
-    /// released takes it for one that is not, and has to be told again.
+    /// How often one that has to go has served, or one beside it: a host whose deployment does so
+    /// though it was released takes it for one that is not, and has to be told again.
     pub resumed: u64,
     /// Those of its deployments that nothing leads to any more.
     pub released: BTreeSet<DeploymentId>,

@@ -44,7 +44,7 @@ pub struct HostView {
     pub presence: Presence,
     /// What it runs.
     pub deployments: Deployments,
-    /// How often it has said of one that has to go that it serves.
+    /// How often it has said of one that has to go, or of others beside it, that it serves.
     pub resumed: u64,
     /// The replicas that it was given and may not speak of yet.
     pub given: Placed,
@@ -213,9 +213,13 @@ impl HostView {
                 self.presence = Presence::Here;
             }
         }
-        let serves = |it: &&DeploymentReport| it.phase == Phase::Retiring && it.serves;
-        self.resumed += report.deployments.iter().filter(serves).count() as u64;
+        let serving = report.deployments.iter().filter(|it| it.serves).count() as u64;
         self.deployments.take(report);
+        // Also when a successor comes to serve: until then its host has led to what has to go, and kept
+        // nothing of what it was told of that.
+        if self.deployments.values().any(|it| it.phase == Phase::Retiring) {
+            self.resumed += serving;
+        }
         let mut taken = std::mem::take(&mut self.taken);
         taken.retain(|service, numbers| {
             numbers.retain(|number| self.running(service).any(|(it, _)| it == *number));

@@ -61,6 +61,27 @@ fn what_served_again_for_a_moment_that_nobody_saw_is_told_to_be_released_again()
 }
 
 #[test]
+fn what_is_released_for_one_elsewhere_is_told_to_be_so_again_when_its_own_successor_serves() {
+    let mut lab = Lab::settled(Some(1));
+    let old = deployment("old", Replica::Number(0), at(4));
+    let new = deployment("new", Replica::Number(0), at(5));
+    lab.joins("a", vec![old.clone()]);
+    let old = DeploymentReport { phase: Phase::Retiring, ..old };
+    let starting = DeploymentReport { phase: Phase::Starting, serves: false, ..new.clone() };
+    lab.reports("a", vec![old.clone(), starting]);
+    assert!(!is_released(&lab), "nothing else serves");
+    // Back from where nobody told it that it has no replica any more.
+    lab.joins("b", vec![deployment("late", Replica::Number(0), at(6))]);
+    assert!(is_released(&lab));
+    let before = lab.told[&name("a")].resumed;
+    // Its host goes on with it for now, and has not kept what it was told.
+    let deployments = vec![new, DeploymentReport { serves: false, ..old }];
+    lab.says("a", Word::Services(ServicesReport { deployments, ..ServicesReport::default() }));
+    assert!(is_released(&lab));
+    assert_ne!(lab.told[&name("a")].resumed, before, "it has to be told again");
+}
+
+#[test]
 fn a_proxy_that_is_always_a_little_behind_keeps_nothing() {
     let mut lab = succession("p");
     let mut others = vec![deployment("other", Replica::Own, at(9))];
