@@ -271,11 +271,13 @@ impl Book {
     /// what one makes that is silent: for as long as its session goes on, what is said may reach it.
     fn wait_anew_for(&mut self, differing: &BTreeSet<ServiceName>) {
         let hosts = differing.iter().flat_map(|name| self.view.hosts.of(name));
-        let hosts: Vec<AgentName> = hosts.map(|(name, _)| name.clone()).collect();
+        let hosts: BTreeSet<AgentName> = hosts.map(|(name, _)| name.clone()).gather();
         for name in &hosts {
             self.view.hosts.touch(name);
-            if self.sessions.contains_key(name) {
-                self.view.hosts.change(name, |host| host.suspect_anew(&self.services));
+            let is_silent = |host: &HostView| matches!(host.presence, Presence::Silent(_));
+            if self.sessions.contains_key(name) && self.view.hosts.get(name).is_some_and(is_silent)
+            {
+                self.view.hosts.change(name, |host| host.suspect(&self.services));
             }
         }
     }
@@ -439,8 +441,8 @@ impl Book {
         let services = &self.services;
         self.view.hosts.change(agent, |host| {
             host.reported(report);
-            if kept.is_some() {
-                host.suspect_anew(services);
+            if kept.is_some() && matches!(host.presence, Presence::Silent(_)) {
+                host.suspect(services);
             }
         });
         self.view.has_spoken(agent);

@@ -263,13 +263,6 @@ impl HostView {
         }
     }
 
-    /// The same of what it is told to make while it cannot be asked.
-    pub fn suspect_anew(&mut self, services: &Services) {
-        if matches!(self.presence, Presence::Silent(_)) {
-            self.suspect(services);
-        }
-    }
-
     /// Takes note that it answers, and goes on saying what it makes.
     pub fn trust(&mut self) {
         if let Some(said) = self.said.take() {
