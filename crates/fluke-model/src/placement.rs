@@ -72,12 +72,10 @@ pub fn place(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
 
 /// Leaves every replica where it is, and places none that is nowhere: for as long as it is not known
 /// who is there. To have a volume of one is not enough: it may be an old one, and whoever runs the
-/// replica may not have spoken yet. Nor is it to run one without the volumes that are asked for now:
-/// it would make them, and whoever has them may be yet to come.
+/// replica may not have spoken yet.
 pub fn keep(wanted: Wanted<'_>, candidates: &[Candidate]) -> Placement {
     let mut placing = Placing::new(wanted, candidates);
-    let may_go_on = |right: &Right| right.has_volumes || !wanted.is_stateful;
-    placing.keep_what_has_a_place(|right| right.hold.is_some() && may_go_on(right));
+    placing.keep_what_has_a_place(|right| right.hold.is_some());
     placing.placement()
 }
 
@@ -115,7 +113,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Of several that have a right to a replica, the one that has the best; if that is good enough.
-    fn keep_what_has_a_place(&mut self, is_enough: impl Fn(&Right) -> bool) {
+    fn keep_what_has_a_place(&mut self, is_enough: fn(&Right) -> bool) {
         let mut best: BTreeMap<u32, (Right, usize)> = BTreeMap::new();
         for (at, host) in self.hosts.iter().enumerate() {
             let held = host.holds.range(..self.wanted.replicas).map(|(number, _)| number);

@@ -48,13 +48,33 @@ impl Book {
         news
     }
 
-    /// From a certain time on everything is placed.
+    /// From a certain time on everything is placed, and whoever had to wait for that is told.
     fn settle(&mut self, now: Instant) {
         if self.settling.is_some_and(|until| until <= now) {
+            let waits = |(name, _): &(&AgentName, &Own)| self.has_to_wait(name);
+            let waiting: Vec<AgentName> =
+                self.owns.iter().filter(waits).map(|(name, _)| name.clone()).collect();
+            waiting.iter().for_each(|name| self.view.hosts.touch(name));
             self.settling = None;
             let numbered = self.services.values().filter(|service| service.replicas.is_some());
             self.changed.unplaced.extend(numbered.map(|service| service.name.clone()));
         }
+    }
+
+    /// Whether it is not to be told what it is given before all can have spoken: it would make a volume
+    /// that somebody else may have. Until then it goes on with what it was told before.
+    fn has_to_wait(&self, agent: &AgentName) -> bool {
+        let lacks_volumes = |host: &HostView, name: &ServiceName, numbers: &BTreeSet<u32>| {
+            let service = self.services.get(name);
+            service.filter(|it| it.replicas.is_some() && it.container.is_stateful()).is_some_and(
+                |service| {
+                    let has: BTreeSet<u32> = host.volumes_of(service).map(|(it, _)| it).gather();
+                    !numbers.is_subset(&has)
+                },
+            )
+        };
+        let host = self.view.hosts.get(agent).filter(|_| self.settling.is_some());
+        host.is_some_and(|host| host.given.iter().any(|(name, it)| lacks_volumes(host, name, it)))
     }
 
     /// A host has been away for too long, or long enough.
@@ -257,7 +277,8 @@ impl Book {
             };
             let is_claimed = host.mesh.is_some() && host.has_claimed;
             let own = Own {
-                placed: is_known(host, now).then(|| host.given.clone()),
+                placed: (is_known(host, now) && !self.has_to_wait(&name))
+                    .then(|| host.given.clone()),
                 resumed: host.resumed,
                 released: released.get(&name).cloned().unwrap_or_default(),
                 subnet: self.view.claims.of(&name).filter(|_| is_claimed),

@@ -189,8 +189,20 @@ fn is_as_made_anew(lab: &Lab) {
             Presence::Arriving { came, .. } => !host.is_hearsay || now >= came + SETTLING,
             _ => true,
         };
+        // Whoever has it may not have spoken yet.
+        let makes_a_volume = host.given.iter().any(|(name, numbers)| {
+            let service = services.get(name).filter(|it| it.container.is_stateful());
+            let has = |service: &Service, number| {
+                let has = host.volumes.get(name).and_then(|it| it.get(number));
+                has.is_some_and(|has| {
+                    has.iter().any(|it| service.container.volumes.contains_key(it))
+                })
+            };
+            service.is_some_and(|service| numbers.iter().any(|number| !has(service, number)))
+        });
+        let is_told = is_known && (lab.book.settling.is_none() || !makes_a_volume);
         let own = Own {
-            placed: is_known.then(|| host.given.clone()),
+            placed: is_told.then(|| host.given.clone()),
             resumed: host.resumed,
             released: released.get(name).cloned().unwrap_or_default(),
             subnet: view.claims.of(name).filter(|_| host.mesh.is_some() && host.has_claimed),

@@ -311,7 +311,7 @@ fn one_who_had_the_replica_before_git_asked_for_other_volumes_waits_for_whoever_
         renamed.container.volumes = [(volume("anew"), "/data".into())].into();
         lab.wants(renamed);
         lab.comes_with_data("x", updating());
-        assert_eq!(lab.placed().get(&0), None, "it would make one");
+        assert_eq!(lab.told[&name("x")].placed, None, "it would make one");
         if is_there {
             lab.comes_as("y", came(labels(true), NodeType::Worker));
             let anew = Volume { name: volume("anew"), ..data((0, 0)) };
@@ -320,8 +320,28 @@ fn one_who_had_the_replica_before_git_asked_for_other_volumes_waits_for_whoever_
             lab.says("y", Word::Services(report));
         }
         lab.passes(SETTLING);
-        assert_eq!(lab.placed()[&0], name(if is_there { "y" } else { "x" }), "{is_there}");
+        let right = if is_there { "y" } else { "x" };
+        assert_eq!(lab.placed()[&0], name(right), "{is_there}");
+        let placed = lab.told[&name(right)].placed.clone();
+        assert!(placed.is_some_and(|it| !it.is_empty()), "{is_there}");
     }
+}
+
+#[test]
+fn a_server_that_has_just_started_takes_no_replica_back_that_has_no_volume_yet() {
+    let mut lab = Lab::new(None);
+    lab.wants(stateful(3));
+    let fetching = |number| DeploymentReport { replica: Replica::Number(number), ..pulling() };
+    for (number, host) in THREE.into_iter().enumerate() {
+        lab.comes_as(host, came(labels(true), NodeType::Worker));
+        lab.has(host, vec![fetching(number as u32)], &[]);
+        assert_eq!(lab.told[&name(host)].placed, None, "it goes on with what it was told");
+    }
+    let before = lab.placed();
+    assert_eq!(before.len(), 3);
+    lab.passes(SETTLING);
+    assert_eq!(lab.placed(), before, "each has the one that it fetches");
+    assert!(THREE.iter().all(|host| lab.told[&name(host)].placed.is_some()));
 }
 
 #[test]
