@@ -77,7 +77,7 @@ impl Rounds {
         let asked: BTreeMap<&str, (&Container, &HealthSpec)> =
             running.filter_map(|it| Some((it.id.as_str(), (it, it.check.as_ref()?)))).gather();
         if std::mem::take(&mut self.in_the_dark) {
-            self.each.values_mut().for_each(|it| it.since = now);
+            self.each.values_mut().for_each(|it| it.comes_to_light(now));
         }
         self.each.retain(|id, _| asked.contains_key(id.as_str()));
         for (id, (it, spec)) in asked {
@@ -91,7 +91,8 @@ impl Rounds {
     }
 
     /// Nobody can be asked until somebody is seen again, and who could not be asked is not late with
-    /// an answer. What is known stays, and whom a question is on its way to is not asked another.
+    /// an answer. What is known stays, and whom a question is on its way to is not asked another. Who
+    /// was silent before may only have seemed so.
     pub fn in_the_dark(&mut self) {
         self.in_the_dark = true;
     }
@@ -185,6 +186,16 @@ impl Round {
         }
     }
 
+    /// That it did not answer may have been Podman's doing: it is asked at once, and counts as silent
+    /// if it does not answer then either.
+    fn comes_to_light(&mut self, now: Instant) {
+        self.since = now;
+        if self.silent > 0 {
+            self.silent = self.silent.min(self.enough() - 1);
+            self.asked = None;
+        }
+    }
+
     fn next(&self) -> Instant {
         let Some(asked) = self.asked else { return self.since };
         let interval = Duration::from_millis(self.spec.interval_ms).max(SOONEST);
@@ -198,8 +209,12 @@ impl Round {
     }
 
     fn is_silent(&self) -> bool {
-        // Once may have been the moment at which Podman came back.
-        self.silent >= self.spec.retries.max(2)
+        self.silent >= self.enough()
+    }
+
+    /// How often it may not answer. Once may have been the moment at which Podman came back.
+    fn enough(&self) -> u32 {
+        self.spec.retries.max(2)
     }
 }
 
