@@ -378,7 +378,7 @@ impl Lane {
 
     /// Says once that nothing is here, if somebody may think otherwise.
     async fn stay_quiet(&mut self, idle: Idle, desired: &Desired) -> Idle {
-        self.reports = Some(Vec::new());
+        (self.reports, self.has_looked) = (Some(Vec::new()), true);
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }
