@@ -104,7 +104,7 @@ impl Directory {
 /// What one agent is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Own {
-    /// Its replicas; none while it is not known what it has.
+    /// Its replicas; none while it is not known what it has, or it is to go on with those it was told.
     pub placed: Option<Placed>,
     /// How often one that has to go has served, or one beside it: a host whose deployment does so
     /// though it was released takes it for one that is not, and has to be told again.
