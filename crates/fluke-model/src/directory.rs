@@ -310,6 +310,8 @@ pub struct Peer {
     pub endpoints: Vec<SocketAddr>,
     /// Which numbers are its.
     pub subnet: Subnet,
+    /// Since when: of several with one key, it is the earliest's.
+    pub since: Timestamp,
 }
 
 /// A WireGuard key that may be known.

@@ -89,7 +89,7 @@ impl Claims {
                 self.grant(host, claim);
                 Ruling { granted: Some(claim), displaced: None }
             }
-            Some(holder) if self.is_earlier(&claim, host, &holder) => {
+            Some(holder) if self.is_earlier(&claim, &holder) => {
                 self.give_up(&holder);
                 self.grant(host, claim);
                 let instead = self.grant_free(&holder, now);
@@ -108,10 +108,9 @@ impl Claims {
         }
     }
 
-    /// Of two that were made in the same moment, the one of the first name.
-    fn is_earlier(&self, claim: &Claim, host: &AgentName, holder: &AgentName) -> bool {
-        let held = self.by_host.get(holder);
-        held.is_none_or(|held| (claim.since, host) < (held.since, holder))
+    /// A claim that was copied with its disk is as old as the one that is held: whoever is there stays.
+    fn is_earlier(&self, claim: &Claim, holder: &AgentName) -> bool {
+        self.by_host.get(holder).is_none_or(|held| claim.since < held.since)
     }
 
     fn grant(&mut self, host: &AgentName, claim: Claim) {
@@ -163,6 +162,17 @@ mod tests {
         let (displaced, instead) = early.displaced.expect("the other one must go");
         assert_eq!(displaced, name(1));
         assert!(instead.is_some_and(|instead| instead.subnet != claim(7, 0).subnet));
+    }
+
+    #[test]
+    fn who_comes_with_a_copy_of_a_claim_takes_it_from_nobody() {
+        for (original, copy) in [(1, 2), (2, 1)] {
+            let mut claims = Claims::default();
+            claims.claim(&name(original), Some(claim(7, 100)), Timestamp(100));
+            let ruling = claims.claim(&name(copy), Some(claim(7, 100)), Timestamp(300));
+            assert!(ruling.displaced.is_none() && ruling.granted != Some(claim(7, 100)));
+            assert!(ruling.granted.is_some_and(|it| it.since == Timestamp(300)), "a later one");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluke_model::bounds::MAX_PLACES;
-use fluke_model::directory::{Peer, Route, RouteKey, Whereabouts};
+use fluke_model::directory::{Claim, Peer, Route, RouteKey, Whereabouts};
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName};
 use fluke_model::label::Labels;
@@ -300,9 +300,9 @@ impl View {
     /// A host's row among those in the mesh; also of one that is away, whose tunnels wait for it.
     pub fn peer(&self, name: &AgentName) -> Option<Peer> {
         let mesh = self.hosts.get(name)?.mesh.as_ref()?;
-        let subnet = self.claims.subnet(name)?;
+        let Claim { subnet, since } = self.claims.of(name)?;
         let (public_key, endpoints) = (mesh.public_key, mesh.endpoints.clone());
-        Some(Peer { public_key, endpoints, subnet })
+        Some(Peer { public_key, endpoints, subnet, since })
     }
 
     /// The deployments that names and routes do not lead to any more, and that have to go: not

@@ -150,6 +150,7 @@ fn peers_to_proto(edit: Edit<AgentName, Peer>) -> proto::PeersEdit {
         public_key: peer.public_key.0.to_vec(),
         endpoints: peer.endpoints.iter().map(SocketAddr::to_string).collect(),
         subnet: peer.subnet.number().into(),
+        since_ms: peer.since.0,
     };
     proto::PeersEdit {
         from: edit.from.map(hash_to_proto),
@@ -166,6 +167,7 @@ pub(super) fn peers_from_proto(wire: proto::PeersEdit) -> Result<DirectoryEdit, 
             public_key: public_key(&row.public_key)?,
             endpoints: endpoints(row.endpoints)?,
             subnet: subnet(row.subnet)?,
+            since: Timestamp(row.since_ms),
         };
         Ok((agent(row.agent)?, peer))
     };

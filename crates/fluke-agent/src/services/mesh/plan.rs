@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use fluke_model::directory::{Peers, PublicKey, Subnet};
+use fluke_model::directory::{Peer, Peers, PublicKey, Subnet};
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256};
 
@@ -146,19 +146,30 @@ pub enum Change {
 const A_COPY: &str = "has the key of this host, which stays out of the mesh: was one a copy of the \
     other? Remove `services/mesh.key` in the `state_dir` of the agent here, and restart the agent";
 
-/// Whom this host is a copy of, as others see it: of those with its key the first by name is right.
-fn original(key: PublicKey, own: Subnet, table: &Peers) -> Option<&AgentName> {
-    let mut have_it = table.rows().iter().filter(|(_, peer)| peer.public_key == key);
+/// All rows, those first that are right where two cannot both be: whoever had its subnet first.
+fn by_age(table: &Peers) -> Vec<(&AgentName, &Peer)> {
+    let mut rows: Vec<_> = table.rows().iter().collect();
+    rows.sort_by_key(|(name, peer)| (peer.since, *name));
+    rows
+}
+
+/// Whom this host is a copy of, as others see it. Not where the table does not know it yet as what it
+/// is now: then it may be any of them.
+fn original<'a>(
+    key: PublicKey,
+    own: Subnet,
+    rows: &[(&'a AgentName, &Peer)],
+) -> Option<&'a AgentName> {
+    let mut have_it = rows.iter().filter(|(_, peer)| peer.public_key == key);
     let (name, first) = have_it.next()?;
-    // One that is alone is this host, also where the table knows it by an earlier subnet.
-    (first.subnet != own && have_it.next().is_some()).then_some(name)
+    (first.subnet != own && have_it.any(|(_, peer)| peer.subnet == own)).then_some(*name)
 }
 
 impl Wanted {
     /// For a host with this key and port and subnet, among these peers.
     ///
-    /// Two that claim the same networks would take them from each other without end: the first by
-    /// name has them, until the server has settled it.
+    /// Two that claim the same networks would take them from each other without end: whoever had them
+    /// first has them, until the server has settled it.
     pub fn new(
         key: PublicKey,
         port: u16,
@@ -169,10 +180,11 @@ impl Wanted {
         let mut peers: BTreeMap<PublicKey, WantedPeer> = BTreeMap::new();
         let mut subnets = BTreeMap::from([(own, None)]);
         let mut left_out = BTreeMap::new();
-        let original = original(key, own, table);
+        let rows = by_age(table);
+        let original = original(key, own, &rows);
         left_out.extend(original.map(|name| (name.clone(), A_COPY.to_owned())));
         // Whoever speaks with the key of another takes what is sent to that one.
-        let rows = table.rows().iter().filter(|_| original.is_none());
+        let rows = rows.into_iter().filter(|_| original.is_none());
         // The table may have this host, too.
         for (name, peer) in rows.filter(|(_, peer)| peer.public_key != key) {
             if let Some(first) = peers.get(&peer.public_key) {

@@ -130,6 +130,7 @@ fn it_tells_which_tables_it_holds_and_asks_for_those_that_do_not_fit() {
         public_key: PublicKey([1; 32]),
         endpoints: Vec::new(),
         subnet: Subnet::new(1).expect("in range"),
+        since: NOW,
     };
     let (none, one) = (Peers::default(), Peers::from_iter([(host(), peer)]));
     assert_eq!(services.edit(DirectoryEdit::Peers(one.whole())), None);

@@ -19,7 +19,7 @@ fn network(address: &str) -> Option<String> {
 #[test]
 fn a_host_with_the_claim_and_the_key_of_another_gets_a_subnet_and_is_reached_once_it_has_a_key() {
     let Some(bed) = bed() else { return };
-    let hosts = bed.hosts(["app-1", "app-2", "app-3"]);
+    let hosts = bed.hosts(["app-2", "app-1", "app-3"]);
     hosts.iter().for_each(|host| has_image(host, "1"));
     let [one, two, three] = hosts;
     let one = one.joins("role=app");
@@ -44,7 +44,7 @@ fn a_host_with_the_claim_and_the_key_of_another_gets_a_subnet_and_is_reached_onc
     assert_eq!(address(&one, &first), at, "the first keeps its own");
     let reaches = |from: &Host, at: &str| answer(from, &format!("http://{at}:3000")) == "1";
     bed.until("the first is reached", |_| reaches(&three, &at));
-    let complaint = "app-2 has the key of app-1: was one a copy of the other?";
+    let complaint = "app-1 has the key of app-2: was one a copy of the other?";
     bed.until("the copy is named", |bed| told(bed, "agents/app-3").contains(complaint));
     assert!(!reaches(&three, &each()[1]), "nothing leads to the copy");
 

@@ -2,7 +2,7 @@ mod copies;
 
 use std::time::Duration;
 
-use fluke_model::directory::Peer;
+use fluke_model::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,7 +25,8 @@ fn key(number: u8) -> PublicKey {
 
 fn row(number: u8, endpoints: &[&str]) -> (AgentName, Peer) {
     let endpoints = endpoints.iter().map(|to| to.parse().expect("an endpoint")).collect();
-    let peer = Peer { public_key: key(number), endpoints, subnet: subnet(number.into()) };
+    let (public_key, subnet) = (key(number), subnet(number.into()));
+    let peer = Peer { public_key, endpoints, subnet, since: Timestamp(1) };
     (name(&format!("h{number}")), peer)
 }
 
@@ -122,11 +123,12 @@ fn any_endpoint() -> impl Strategy<Value = SocketAddr> {
 
 /// Few keys and few subnets, so that they clash.
 fn any_table() -> impl Strategy<Value = Peers> {
-    let peer = (1_u8..6, 1_u16..6, proptest::collection::vec(any_endpoint(), 0..3));
-    let peer = peer.prop_map(|(number, subnet, endpoints)| Peer {
+    let peer = (1_u8..6, 1_u16..6, proptest::collection::vec(any_endpoint(), 0..3), 0_u64..3);
+    let peer = peer.prop_map(|(number, subnet, endpoints, since)| Peer {
         public_key: if number == 5 { OWN } else { key(number) },
         endpoints,
         subnet: super::tests::subnet(subnet),
+        since: Timestamp(since),
     });
     let row = ("[a-e]", peer).prop_map(|(letter, peer)| (name(&letter), peer));
     proptest::collection::vec(row, 0..6).prop_map(Peers::from)

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use fluke_model::directory::{NameKey, Peer, Peers, PublicKey, Subnet};
 use fluke_model::id::{AgentName, ServiceName};
+use fluke_model::time::Timestamp;
 
 use super::super::attempts::Attempts;
 use super::super::device::{Device, SeenPeer};
@@ -57,7 +58,8 @@ fn subnet(number: u8) -> Subnet {
 fn peer(number: u8, endpoints: &[&str]) -> (AgentName, Peer) {
     let endpoints = endpoints.iter().map(|to| to.parse().expect("an endpoint")).collect();
     let name = AgentName::new(format!("h{number}")).expect("a name");
-    (name, Peer { public_key: PublicKey([number; 32]), endpoints, subnet: subnet(number) })
+    let (public_key, subnet) = (PublicKey([number; 32]), subnet(number));
+    (name, Peer { public_key, endpoints, subnet, since: Timestamp(1) })
 }
 
 const MISSED: &str = "no answer for 3 minutes from h1 at 192.0.2.1:51820, 198.51.100.1:51820: let \

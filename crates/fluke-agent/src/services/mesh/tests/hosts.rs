@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fluke_model::directory::{Names, Peer, Peers, Subnet};
 use fluke_model::id::AgentName;
+use fluke_model::time::Timestamp;
 use nix::sched::{CloneFlags, unshare};
 
 use super::kernel::SERVED_BY;
@@ -145,7 +146,8 @@ impl Host {
     pub fn row(&self) -> (AgentName, Peer) {
         let (public_key, endpoints) = self
             .does(|mesh| Box::pin(async { (mesh.public_key(), mesh.endpoints().expect("seen")) }));
-        (self.name(), Peer { public_key, endpoints, subnet: self.subnet() })
+        let (subnet, since) = (self.subnet(), Timestamp(1));
+        (self.name(), Peer { public_key, endpoints, subnet, since })
     }
 
     /// Makes its mesh as the table says, and sees that it is.

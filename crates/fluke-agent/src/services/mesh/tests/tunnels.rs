@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fluke_model::directory::{Peer, Peers, PublicKey, Subnet};
 use fluke_model::id::AgentName;
+use fluke_model::time::Timestamp;
 
 use super::hosts::{DEADLINE, Host, World, table};
 use crate::services::mesh::PORT;
@@ -185,7 +186,7 @@ fn of_a_hundred_peers_the_one_that_goes_is_the_only_one() {
         let public_key = PublicKey([u8::try_from(number).expect("few"); 32]);
         let endpoint = SocketAddr::from(([192, 0, 2, 200], number));
         let subnet = Subnet::new(number).expect("a number");
-        (name, Peer { public_key, endpoints: vec![endpoint], subnet })
+        (name, Peer { public_key, endpoints: vec![endpoint], subnet, since: Timestamp(1) })
     };
     let mut rows: Vec<_> = (2..=101).map(row).collect();
     one.joins(&Peers::from(rows.clone()));

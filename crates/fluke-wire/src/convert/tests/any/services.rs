@@ -200,8 +200,9 @@ fn directory() -> impl Strategy<Value = DirectoryEdit> {
         .prop_map(|(address, port)| SocketAddrV4::new(Ipv4Addr::from(address), port));
     let route = (traffic(), btree_set(upstream, 0..4))
         .prop_map(|(traffic, upstreams)| Route { traffic, upstreams });
-    let peer = (any::<[u8; 32]>(), endpoints(), subnet()).prop_map(|(key, endpoints, subnet)| {
-        Peer { public_key: PublicKey(key), endpoints, subnet }
+    let peer = (any::<[u8; 32]>(), endpoints(), claim()).prop_map(|(key, endpoints, claim)| {
+        let Claim { subnet, since } = claim;
+        Peer { public_key: PublicKey(key), endpoints, subnet, since }
     });
     prop_oneof![
         names().prop_map(DirectoryEdit::Names),

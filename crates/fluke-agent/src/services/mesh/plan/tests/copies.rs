@@ -27,20 +27,30 @@ fn those_who_claim_the_same_are_left_out_and_named() {
 
 #[test]
 fn a_copy_calls_nobody_and_the_original_everybody() {
-    let ours = |called: &str, number| {
+    let ours = |called: &str, number, since| {
         let mut row = row(2, &[]);
         (row.0, row.1.public_key, row.1.subnet) = (name(called), OWN, subnet(number));
+        row.1.since = Timestamp(since);
         row
     };
     let words = |rows: &[(AgentName, Peer)]| wanted(rows).left_out.into_iter().collect::<Vec<_>>();
-    let copy = [row(1, &[]), ours("a", 7), ours("b", 100)];
-    let said = words(&copy);
-    assert!(
-        said.len() == 1 && said[0].0 == name("a") && said[0].1.contains("mesh.key"),
-        "{said:?}"
-    );
-    assert!(wanted(&copy).peers.is_empty());
-    for rows in [vec![ours("a", 100), ours("b", 7)], vec![ours("a", 7)], vec![]] {
+    for (original, copy) in [("a", "b"), ("b", "a")] {
+        let rows = [row(1, &[]), ours(original, 7, 1), ours(copy, 100, 2)];
+        let said = words(&rows);
+        assert!(
+            said.len() == 1 && said[0].0 == name(original) && said[0].1.contains("mesh.key"),
+            "{said:?}"
+        );
+        assert!(wanted(&rows).peers.is_empty());
+    }
+    for rows in [
+        vec![ours("a", 100, 1), ours("b", 7, 2)],
+        vec![ours("b", 100, 1), ours("a", 7, 2)],
+        // Not yet, or not as what this host is now.
+        vec![ours("a", 7, 1)],
+        vec![ours("a", 7, 1), ours("b", 8, 2)],
+        vec![],
+    ] {
         let rows = [rows, vec![row(1, &[])]].concat();
         assert_eq!((wanted(&rows).peers.len(), words(&rows)), (1, vec![]), "{rows:?}");
     }
