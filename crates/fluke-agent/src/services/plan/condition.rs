@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fluke_model::service::Health;
+use fluke_model::service::{Health, HealthSpec};
 
 use super::{Container, Deployment, State};
 
@@ -25,12 +25,11 @@ pub(super) fn may_yet_listen(container: &Container, now: Instant) -> Option<(u16
     container.silent_at.filter(|_| now < until).map(|port| (port, until))
 }
 
-/// How long a container has to become well, if anybody asks it.
-pub(super) fn time_to_be_well(wanted: &Deployment) -> Option<Duration> {
-    let health = wanted.spec.health.as_ref()?;
+/// How long a container has to become well that is asked so.
+pub(super) fn time_to_be_well(health: &HealthSpec) -> Duration {
     let rounds = u64::from(health.retries).saturating_add(1);
     let rounds = rounds.saturating_mul(health.interval_ms.saturating_add(health.timeout_ms));
-    Some(Duration::from_millis(health.start_period_ms.saturating_add(rounds)))
+    Duration::from_millis(health.start_period_ms.saturating_add(rounds))
 }
 
 /// Whether it served, and may do so again. Nobody ever knew one well that was never started.

@@ -8,7 +8,7 @@ use fluke_model::service::{Health, Replica};
 use super::condition::{can_serve_again, is_well, keeps_volumes, may_yet_listen};
 use super::network::Fate;
 use super::report::{Said, report};
-use super::upkeep::{is_drained, pause, serve_again, watch_over};
+use super::upkeep::{is_drained, keep_well, pause, serve_again, watch_over};
 use super::words::{
     EARLIER_ONE_RUNS, changing, for_somebody, goes, in_words, is_for_health, restless, unwell,
     was_changed,
@@ -19,6 +19,7 @@ use super::{
 };
 
 const MAKES_WAY: &str = "its predecessor has its volumes, and is being stopped";
+const A_DOUBLE: &str = "another container of the same has its volumes, and is being removed";
 pub(super) const NOT_WELL_YET: &str = "it runs, and is not well yet";
 const UNSTEADY: &str = "it runs again, for too short a time to tell whether it stays up";
 
@@ -97,10 +98,10 @@ impl<'a> Place<'a> {
             _ => self.drift(wanted, &changes, situation),
         });
         let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
-        let needs_leave = |change: &&Change| !may && !ends_a_succession(change);
+        let needs_leave = |change: &&Change| !may && !self.ends_what_began(change, situation);
         if let (Some(wanted), Some(change)) = (self.wanted, changes.iter().find(needs_leave)) {
             note = Some(format!("{}; its policy is {}", in_words(change), wanted.policy.as_str()));
-            changes.retain(ends_a_succession);
+            changes.retain(|change| self.ends_what_began(change, situation));
         }
         self.wait_for_those_who_do_not_listen(situation, plan);
         let held_up = changes.iter().find_map(|change| situation.holds_up(change));
@@ -115,6 +116,33 @@ impl<'a> Place<'a> {
             situation,
             said,
         ));
+    }
+
+    /// Whether it is the end of what was allowed when it began: of two versions one comes to serve, also
+    /// where the leave to replace the other is over by then.
+    fn ends_what_began(&self, change: &Change, situation: &Situation<'_>) -> bool {
+        let is_given_up = || {
+            let setback = self.wanted.and_then(|wanted| situation.setbacks.get(&wanted.id));
+            setback.is_some_and(|setback| setback.is_final)
+        };
+        match change {
+            Change::Stop { why: Why::Unwell(_), .. }
+            | Change::Remove { why: Why::Unwell(_), .. } => true,
+            Change::Start { container, .. } => {
+                match self.current.first().filter(|it| it.id == *container) {
+                    Some(current) => !self.predecessors.is_empty() && self.is_its_turn(current),
+                    None => is_given_up(),
+                }
+            }
+            change => ends_a_succession(change),
+        }
+    }
+
+    /// What was made ahead has its turn, as what was in its place was stopped for it.
+    fn is_its_turn(&self, current: &Container) -> bool {
+        current.state == State::Created
+            && !can_serve_again(current)
+            && !self.predecessors.iter().any(|it| it.state == State::Running)
     }
 
     /// What was there before may serve once it listens, or once that is not waited for any more.
@@ -200,8 +228,8 @@ impl<'a> Place<'a> {
                 return silent.or(is_unsteady.then(|| UNSTEADY.into()));
             }
             (None, State::Running) => {
-                let may_go = self.has_another();
-                return watch_over(current, wanted, may_go, situation, plan, changes);
+                let (health, may_go) = (wanted.spec.health.as_ref(), self.has_another());
+                return watch_over(current, health, may_go, situation, plan, changes);
             }
         }
         None
@@ -218,7 +246,9 @@ impl<'a> Place<'a> {
     ) -> Option<String> {
         match self.readiness(wanted, situation, fate, plan) {
             Readiness::Waits(note) => {
-                // Somebody stopped the predecessor for one that cannot be made: it serves meanwhile.
+                // What was there before serves meanwhile, also where somebody stopped it for one that
+                // cannot be made.
+                keep_well(&self.predecessors, situation, plan, changes);
                 serve_again(&self.predecessors, wanted, situation, plan, changes);
                 return Some(note);
             }
@@ -251,13 +281,13 @@ impl<'a> Place<'a> {
         fate: &Fate<'_>,
         plan: &mut Plan,
     ) -> Readiness {
-        // Nothing is fetched or waited for that a human has to ask for first.
-        if !may_change(wanted, situation) {
-            return Readiness::Ready;
-        }
         let setback = situation.setbacks.get(&wanted.id);
         if let Some(setback) = setback.filter(|it| it.is_final && self.can_go_back(situation)) {
             return Readiness::Waits(for_somebody(setback, &wanted.service));
+        }
+        // Nothing is fetched or waited for that a human has to ask for first.
+        if !may_change(wanted, situation) {
+            return Readiness::Ready;
         }
         if let Some(setback) = setback.filter(|it| it.until > situation.now) {
             plan.look_by(setback.until);
@@ -305,7 +335,8 @@ impl<'a> Place<'a> {
         serve_again(&all, wanted, situation, plan, changes);
         let current = self.current.first().filter(|it| it.state == State::Running)?;
         let is_ill = !is_well(current, wanted, situation.now);
-        is_ill.then(|| watch_over(current, wanted, false, situation, plan, changes)).flatten()
+        let health = wanted.spec.health.as_ref();
+        is_ill.then(|| watch_over(current, health, false, situation, plan, changes)).flatten()
     }
 
     fn start(
@@ -317,12 +348,12 @@ impl<'a> Place<'a> {
         plan: &mut Plan,
         changes: &mut Vec<Change>,
     ) -> Option<String> {
-        // What was made ahead has its turn, as what was in its place was stopped for it.
-        let is_its_turn = current.state == State::Created
-            && !can_serve_again(current)
-            && !self.predecessors.iter().any(|it| it.state == State::Running);
+        // Another one of the same that may have its volumes goes first.
+        if self.current.iter().skip(1).any(|it| keeps_volumes(it, wanted)) {
+            return Some(A_DOUBLE.into());
+        }
         let is_left_alone = |it: &&Setback| {
-            let is_over = it.is_final && !is_its_turn && self.can_go_back(situation);
+            let is_over = it.is_final && !self.is_its_turn(current) && self.can_go_back(situation);
             it.until > situation.now || is_over
         };
         let setback = situation.setbacks.get(&wanted.id).filter(is_left_alone);

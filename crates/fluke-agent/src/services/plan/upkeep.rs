@@ -2,18 +2,18 @@
 
 use std::time::Instant;
 
-use fluke_model::service::{DeploymentId, Health};
+use fluke_model::service::{DeploymentId, Health, HealthSpec};
 
 use super::condition::{can_serve_again, keeps_volumes, may_yet_listen, time_to_be_well};
 use super::place::{NOT_WELL_YET, make_way, remove, start};
 use super::words::{complaining, unwell};
-use super::{Change, Container, Deployment, Plan, Situation, Why};
+use super::{Change, Container, Deployment, Plan, Situation, State, Why};
 
 /// It runs and is not well: it has its time. Then it goes if it `may`, as something else can serve,
 /// and is started again if nothing can.
 pub(super) fn watch_over(
     current: &Container,
-    wanted: &Deployment,
+    health: Option<&HealthSpec>,
     may_go: bool,
     situation: &Situation<'_>,
     plan: &mut Plan,
@@ -23,7 +23,7 @@ pub(super) fn watch_over(
         plan.look_by(until);
         return Some(format!("it runs, and nothing listens at port {port} yet"));
     }
-    let give_up = current.asked_since.and_then(|since| Some(since + time_to_be_well(wanted)?));
+    let give_up = current.asked_since.and_then(|since| Some(since + time_to_be_well(health?)));
     let is_over = current.health == Health::Unhealthy
         || give_up.is_some_and(|give_up| give_up <= situation.now);
     if !is_over {
@@ -36,13 +36,27 @@ pub(super) fn watch_over(
         return Some(note);
     }
     // It has its time after every start, and may become well by itself in a pause.
-    let setback = situation.setbacks.get(&wanted.id).map(|setback| setback.until);
-    let waits = [give_up, setback].into_iter().flatten().filter(|it| *it > situation.now);
-    match waits.max() {
+    let give_up = give_up.filter(|it| *it > situation.now);
+    match give_up.max(pause(current, situation)) {
         Some(until) => plan.look_by(until),
         None => changes.extend(remove(current, Why::Restarted(note.clone()))),
     }
     Some(note)
+}
+
+/// While nothing else can be had, what serves is kept well: the first of these, where none is.
+pub(super) fn keep_well(
+    these: &[&Container],
+    situation: &Situation<'_>,
+    plan: &mut Plan,
+    changes: &mut Vec<Change>,
+) {
+    let is_ill = |it: &&Container| it.state == State::Running && it.health == Health::Unhealthy;
+    if let Some(first) = these.iter().find(|it| it.is_up())
+        && these.iter().filter(|it| it.is_up()).all(is_ill)
+    {
+        watch_over(first, first.check.as_ref(), false, situation, plan, changes);
+    }
 }
 
 /// Starts one of these, if none is up, and if none may still have its volumes.

@@ -244,6 +244,51 @@ proptest! {
     }
 
     #[test]
+    fn one_that_becomes_ill_while_its_successor_cannot_be_made_is_started_again(seconds in 60u64..600) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, Some(0), Some(0)]));
+        world.happens(Night::Works(6));
+        world.happens(Night::NoImage(1));
+        world.happens(Night::Commit([None, Some(1), Some(1)]));
+        world.happens(Night::Ill(0));
+        let lives = |world: &World| {
+            let all = world.ours().map(|at| world.host.containers[at].process);
+            all.collect::<BTreeSet<_>>()
+        };
+        let before = lives(&world);
+        interruptions(&mut world, seconds);
+        prop_assert!(before.is_disjoint(&lives(&world)), "each had another try");
+        world.happens(Night::Well(0));
+        prop_assert_eq!(interruptions(&mut world, seconds), 0);
+        prop_assert_eq!(serving(&world), 2);
+    }
+
+    #[test]
+    fn what_was_begun_comes_to_an_end_also_while_nobody_can_be_told(
+        ill: bool, changes in 0usize..6, restarts: bool,
+    ) {
+        let mut world = World::new();
+        world.happens(Night::Commit([None, Some(0), Some(0)]));
+        world.happens(Night::Works(6));
+        prop_assert_eq!(serving(&world), 2);
+        if ill {
+            world.happens(Night::Ill(1));
+        }
+        world.happens(Night::Commit([None, Some(1), Some(1)]));
+        for _ in 0..changes {
+            if let Some(change) = world.next() {
+                world.applies(change, true);
+            }
+        }
+        world.happens(Night::Alone(true));
+        if restarts {
+            world.happens(Night::Restarts);
+        }
+        interruptions(&mut world, 300);
+        prop_assert_eq!(serving(&world), 2);
+    }
+
+    #[test]
     fn one_that_has_to_serve_again_is_led_to_once_it_listens(reboots: bool) {
         let mut world = World::new();
         world.happens(Night::Commit([Some(0), None, None]));
@@ -311,7 +356,14 @@ fn answers(world: &World) -> bool {
 }
 
 fn serves(world: &World) -> bool {
-    world.host.plan().reports.iter().any(|report| report.serves)
+    serving(world) > 0
+}
+
+/// Of how many services something serves.
+fn serving(world: &World) -> usize {
+    let reports = world.host.plan().reports;
+    let serving = reports.iter().filter(|report| report.serves);
+    serving.map(|report| &report.service).collect::<BTreeSet<_>>().len()
 }
 
 /// Nothing of what is wanted is changed, or waits, that was not told to have drifted.

@@ -245,6 +245,33 @@ fn the_predecessor_goes_on_while_the_image_cannot_be_had() {
 }
 
 #[test]
+fn a_predecessor_that_becomes_ill_is_started_again_while_its_successor_cannot_be_had() {
+    for make in [with_health, with_both] {
+        let (old, new) = (deployment("web", make("web:1")), deployment("web", make("web:2")));
+        let mut host = Host::wanting(new).having(container("old", &old, State::Running));
+        let until = host.now + DRAIN;
+        host.images.insert("web:2".into(), Image::Failed("no such image".into(), until));
+        for (health, done) in [
+            (Health::Healthy, vec![]),
+            (Health::Starting, vec![]),
+            (Health::Unhealthy, vec!["stop old: to be started again"]),
+        ] {
+            host.containers[0].health = health;
+            assert_eq!(host.changes(), done, "{health:?}");
+        }
+        host.setbacks.insert(old.id, setback("it does not stay up", until));
+        assert_eq!(host.changes(), [""; 0], "it has its pause");
+        host.setbacks.clear();
+        host.wanted[0].policy = Policy::AlertOnly;
+        assert_eq!(host.changes(), [""; 0]);
+        host.wanted[0].policy = Policy::Remediate;
+        host.containers[0].state = State::Exited;
+        host.containers[0].told_to_end = Some(Ending::Returns("it is not well".into()));
+        assert_eq!(host.changes(), ["start old"]);
+    }
+}
+
+#[test]
 fn what_was_made_with_other_values_of_this_host_is_what_came_before() {
     for make in [spec, with_volume] {
         let web = deployment("web", make("web:1"));
@@ -322,4 +349,19 @@ fn in_a_network_that_has_to_stay_neither() {
     assert_eq!(host.changes(), ["remove new: stuck"]);
     host.containers.pop();
     assert_eq!(host.changes(), ["start old"]);
+}
+
+#[test]
+fn one_is_not_started_while_another_one_of_the_same_may_still_have_its_volumes() {
+    let db = deployment("db", with_volume("db:1"));
+    let mut host = Host::wanting(db.clone())
+        .having(container("one", &db, State::Exited))
+        .having(container("other", &db, State::Changing));
+    assert_eq!(host.changes(), [""; 0]);
+    host.containers[1].state = State::Stuck;
+    assert_eq!(host.changes(), ["remove other: double"]);
+    host.held_up.insert("other".into(), setback("Podman would not", host.now + DRAIN));
+    assert_eq!(host.changes(), [""; 0]);
+    host.containers.pop();
+    assert_eq!(host.changes(), ["start one"]);
 }

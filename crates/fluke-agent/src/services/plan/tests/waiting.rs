@@ -55,6 +55,28 @@ fn a_predecessor_goes_though_the_policy_would_not_have_begun_it() {
 }
 
 #[test]
+fn what_was_stopped_for_a_successor_has_one_or_serves_again_though_the_leave_is_over() {
+    let (old, new) = (deployment("db", with_both("db:1")), deployment("db", with_both("db:2")));
+    let mut host = Host::wanting(Deployment { policy: Policy::AlertOnly, ..new.clone() })
+        .having(container("old", &old, State::Running))
+        .having(container("new", &new, State::Created));
+    assert_eq!(host.changes(), [""; 0], "the old one serves");
+    host.containers[0].state = State::Exited;
+    assert_eq!(host.changes(), ["start new"], "it was stopped for it");
+    host.containers[1].state = State::Running;
+    host.containers[1].health = Health::Unhealthy;
+    assert_eq!(host.changes(), ["stop new: unwell"]);
+    host.containers[1].state = State::Exited;
+    host.containers[1].told_to_end = Some(Ending::Goes("it is not well".into()));
+    assert_eq!(host.changes(), ["remove new: unwell"]);
+    host.containers.pop();
+    host.setbacks.insert(new.id, Setback { is_final: true, ..setback("it is ill", host.now) });
+    assert_eq!(host.changes(), ["start old"]);
+    host.setbacks.clear();
+    assert_eq!(host.changes(), [""; 0], "one that ends for other reasons waits for a human");
+}
+
+#[test]
 fn what_is_to_be_told_waits_for_somebody_to_be_told() {
     let policy = Policy::RemediateAndAlert;
     let mut host = Host::wanting(Deployment { policy, ..deployment("web", spec("web:1")) });

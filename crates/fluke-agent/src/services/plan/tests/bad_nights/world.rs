@@ -48,6 +48,8 @@ pub(super) enum Night {
     /// Podman does not answer when it is next told to make or to start something, and does it all the
     /// same, or does not.
     Unheard(bool),
+    /// The server goes away, or comes back: what is to be told waits meanwhile.
+    Alone(bool),
     /// The agent ends, and the next one begins.
     Restarts,
     /// The agent works, and is killed after so many changes, in the middle of the next.
@@ -80,6 +82,7 @@ pub(super) fn night() -> impl Strategy<Value = Night> {
         (0u8..4).prop_map(Night::NoImage),
         (0u8..4).prop_map(Night::Image),
         any::<bool>().prop_map(Night::Unheard),
+        any::<bool>().prop_map(Night::Alone),
         Just(Night::Restarts),
         (0usize..6).prop_map(Night::Works),
         Just(Night::Released),
@@ -144,13 +147,14 @@ fn is_stateful(origin: &Origin) -> bool {
     origin.service.as_ref().is_some_and(|it| ["c", "d"].contains(&it.as_str()))
 }
 
-/// `a` has no health check, `b` has one, `c` has a volume as well.
+/// `a` has no health check, `b` has one, `c` has a volume as well. What is done to `b` and `c` is told.
 fn wanted(versions: [Option<u8>; 3]) -> Vec<Deployment> {
     type Make = fn(&str) -> ContainerSpec;
     let makers: [(&str, Make); 3] = [("a", spec), ("b", with_health), ("c", with_both)];
     let each = makers.into_iter().zip(versions).filter_map(|((name, make), version)| {
         let it = deployment(name, make(&format!("image:{}", version?)));
-        Some(Deployment { listens: vec![PORT], ..it })
+        let policy = if name == "a" { Policy::Remediate } else { Policy::RemediateAndAlert };
+        Some(Deployment { listens: vec![PORT], policy, ..it })
     });
     each.collect()
 }
@@ -240,6 +244,7 @@ impl World {
                 self.host.images.insert(format!("image:{version}"), Image::Present);
             }
             Night::Unheard(is_done) => self.unheard = Some(is_done),
+            Night::Alone(alone) => self.host.alone = alone,
             Night::Restarts => self.is_restarted(),
             Night::Works(changes) => self.works(changes),
             Night::Released => self.released(),
@@ -525,6 +530,7 @@ impl World {
         self.unstartable.clear();
         self.host.images.values_mut().for_each(|it| *it = Image::Present);
         self.unheard = None;
+        self.host.alone = false;
         self.setbacks.forget_all();
         self.host.held_up.clear();
         // Twice nothing to do, with time to drain in between, is the end.
