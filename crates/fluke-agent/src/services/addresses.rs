@@ -66,6 +66,11 @@ impl Addresses {
         Some(address)
     }
 
+    /// Whether nobody has one.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes an address back from a deployment that cannot have it.
     pub fn take_back(&mut self, deployment: DeploymentId) -> Option<u8> {
         self.0.remove(&deployment).map(|given| given.address)

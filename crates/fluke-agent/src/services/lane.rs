@@ -319,6 +319,8 @@ impl Lane {
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
             (false, true) => self.close_sections(),
+            // What could not be looked at may be there.
+            (false, false) if !self.has_looked => {}
             (false, false) => {
                 self.go_quiet();
                 self.expect_podman_if_away();
@@ -376,9 +378,11 @@ impl Lane {
         self.keep_tables().await;
     }
 
-    /// Says once that nothing is here, if somebody may think otherwise.
+    /// Says once that nothing is here, if somebody may think otherwise. What has an address here was
+    /// there when this host was last looked at.
     async fn stay_quiet(&mut self, idle: Idle, desired: &Desired) -> Idle {
-        (self.reports, self.has_looked) = (Some(Vec::new()), true);
+        self.reports = Some(Vec::new());
+        self.has_looked |= self.addresses.is_empty();
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }

@@ -111,10 +111,8 @@ pub async fn change(
             podman.remove(container).await?;
             Ok(Some(container.clone()))
         }
-        Change::Stop { container, .. } => {
-            podman.stop(container, super::jobs::GRACE).await?;
-            Ok(Some(container.clone()))
-        }
+        // It has its time to end, which is a job beside this.
+        Change::Stop { .. } => Ok(None),
         Change::Start { container, .. } => {
             podman.start(container).await?;
             Ok(Some(container.clone()))
