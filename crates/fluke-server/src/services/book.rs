@@ -14,7 +14,7 @@ use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, Hash256, ServiceName, SessionId};
 use fluke_model::message::{MeshReport, NetworkReport, ServicesReport};
 use fluke_model::placement::{Hold, Placement};
-use fluke_model::service::{DeploymentId, Phase, Service};
+use fluke_model::service::{DeploymentId, LONGEST_ABSENCE, Phase, Service};
 use fluke_model::snapshot::Placed;
 
 use super::alarms::Alarms;
@@ -34,7 +34,7 @@ pub const SETTLING: Duration = Duration::from_secs(5);
 const PEERS_PER_MS: usize = 10;
 
 /// How long a host that went away is remembered; as long as its agent is.
-const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+const REMEMBERED: Duration = LONGEST_ABSENCE;
 
 /// What an agent says, or what befalls it, that concerns others.
 #[derive(Debug, Clone)]
@@ -240,6 +240,11 @@ impl Book {
         self.started + RESTART_GRACE
     }
 
+    /// Whether agents may still have to say where replicas are: none is placed that nobody has.
+    pub fn is_settling(&self) -> bool {
+        self.settling.is_some()
+    }
+
     /// When something changes though nobody says anything.
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -272,13 +277,19 @@ impl Book {
     fn wait_anew_for(&mut self, differing: &BTreeSet<ServiceName>) {
         let hosts = differing.iter().flat_map(|name| self.view.hosts.of(name));
         let hosts: BTreeSet<AgentName> = hosts.map(|(name, _)| name.clone()).gather();
-        for name in &hosts {
-            self.view.hosts.touch(name);
-            let is_silent = |host: &HostView| matches!(host.presence, Presence::Silent(_));
-            if self.sessions.contains_key(name) && self.view.hosts.get(name).is_some_and(is_silent)
-            {
-                self.view.hosts.change(name, |host| host.suspect(&self.services));
-            }
+        hosts.iter().for_each(|name| self.view.hosts.touch(name));
+        differing.iter().for_each(|service| self.suspect_the_silent(service));
+    }
+
+    /// What a silent host is given of a service it may hear of, and make.
+    fn suspect_the_silent(&mut self, service: &ServiceName) {
+        let is_one = |(name, host): &(&AgentName, &HostView)| {
+            matches!(host.presence, Presence::Silent(_)) && self.sessions.contains_key(*name)
+        };
+        let silent = self.view.hosts.of(service).filter(is_one);
+        let silent: Vec<AgentName> = silent.map(|(name, _)| name.clone()).collect();
+        for name in &silent {
+            self.view.hosts.change(name, |host| host.suspect(&self.services));
         }
     }
 
@@ -289,11 +300,12 @@ impl Book {
             // Another session has been told nothing yet.
             self.owns.remove(agent);
             self.stir(agent);
+            self.looks_otherwise(agent);
             if self.view.arrive(agent, came, &self.services, now.instant) {
                 self.changed.peers.insert(agent.clone());
             }
             self.stir(agent);
-            self.leads_otherwise(agent);
+            self.looks_otherwise(agent);
             return Urgency::Own;
         }
         if let Word::Forgotten = word {
@@ -366,8 +378,7 @@ impl Book {
         if host.presence == after {
             return Urgency::None;
         }
-        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
-        self.leads_otherwise(agent);
+        self.looks_otherwise(agent);
         self.stir(agent);
         let services = &self.services;
         self.view.hosts.change(agent, |host| {
@@ -390,9 +401,7 @@ impl Book {
     /// A host that nobody looks after any more is none, but for the volumes that are on it.
     fn depart(&mut self, agent: &AgentName, now: Instant) -> Urgency {
         self.hear_no_more(agent);
-        let Some(host) = self.view.hosts.get(agent) else { return Urgency::None };
-        self.touched.extend(host.deployments.values().map(|it| it.service.clone()));
-        self.leads_otherwise(agent);
+        self.looks_otherwise(agent);
         self.stir(agent);
         let services = &self.services;
         let depart = |host: &mut HostView| {
@@ -414,8 +423,10 @@ impl Book {
             return Urgency::None;
         }
         self.stir(agent);
-        let Some(host) = self.view.forget(agent) else { return Urgency::None };
-        self.touched.extend(host.services());
+        self.looks_otherwise(agent);
+        if self.view.forget(agent).is_none() {
+            return Urgency::None;
+        }
         self.changed.peers.insert(agent.clone());
         Urgency::Now
     }
@@ -466,7 +477,9 @@ impl Book {
         self.changed.unplaced.extend(otherwise.into_iter().chain(others.iter().cloned()));
         // What it says of some of its services concerns others only where it has just come.
         if is_other {
+            self.touched.extend(before.iter().cloned());
             self.changed.unplaced.extend(before);
+            self.looks_otherwise(agent);
             self.stir(agent);
         }
         self.touched.extend(others);

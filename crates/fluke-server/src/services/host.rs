@@ -316,7 +316,7 @@ impl HostView {
         self.has_routes() && (self.presence.is_connected() || self.presence.is_reachable(now))
     }
 
-    fn has_routes(&self) -> bool {
+    pub(super) fn has_routes(&self) -> bool {
         self.node_type == NodeType::Proxy && self.does(ServiceExecutor::Routes)
     }
 

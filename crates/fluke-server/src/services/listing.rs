@@ -124,7 +124,7 @@ fn view(book: &Book, service: &Service, looking: Looking<'_>) -> ServiceView {
     let mut deployments: Vec<DeploymentView> = ours.chain(others).collect();
     deployments.sort_by(|a, b| (a.replica, &a.agent).cmp(&(b.replica, &b.agent)));
     let placed: BTreeSet<Replica> = wanted.values().map(|(replica, _)| *replica).gather();
-    let waiting = waiting(book.view(), service, &placed, &owners, idle);
+    let waiting = waiting(book, service, &placed, &owners, idle);
     let addresses = book.directory().names.table().addresses(&service.name);
     ServiceView {
         name: service.name.clone(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fluke_model::directory::RouteKey;
 use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, ServiceName};
-use fluke_model::message::NetworkReport;
+use fluke_model::message::{NetworkReport, SectionReport};
 
 use super::{Book, Urgency};
 use crate::services::editions::Leaver;
@@ -38,10 +38,14 @@ impl Book {
         // One that was given up and comes on is waited for again with all that it still lacks.
         let is_waited_for = host.is_waited_for(now);
         let is_waited_for_again = is_waited_for && !was_waited_for;
+        // Of one that is not waited for it is said why it does not come on.
+        let why = |report: Option<&SectionReport>| report.map(|it| it.problem.clone());
+        let says_why = !is_waited_for && why(before.as_ref()) != why(after);
         let is_other = |key: &&RouteKey| {
             let way = Way::of(key, after, editions);
             let is_behind = matches!(way, Way::Behind(_));
-            (is_waited_for_again && is_behind) || Way::of(key, before.as_ref(), editions) != way
+            ((is_waited_for_again || says_why) && is_behind)
+                || Way::of(key, before.as_ref(), editions) != way
         };
         let others = editions.rows().filter(is_other).map(|key| key.service.clone());
         let (before, after) = (before.as_ref().map(|it| it.hash), host.routes());
@@ -61,9 +65,17 @@ impl Book {
         leavers.filter_map(|(leaver, _)| service(leaver)).gather()
     }
 
-    /// What a proxy may lead to looks otherwise when it comes or goes.
-    pub(super) fn leads_otherwise(&mut self, agent: &AgentName) {
-        if self.view.hosts.get(agent).is_some_and(HostView::is_a_proxy) {
+    /// What a host has, or should have, looks otherwise to whoever watches when it comes or goes, and so
+    /// does what waits for a host; and what a proxy leads to.
+    pub(super) fn looks_otherwise(&mut self, agent: &AgentName) {
+        let Some(host) = self.view.hosts.get(agent) else { return };
+        let all = self.services.values();
+        let its = all.filter(|it| it.replicas.is_none() && host.is_matched_by(it));
+        self.touched.extend(its.map(|service| service.name.clone()));
+        self.touched.extend(host.services());
+        self.touched.extend(self.restless.iter().cloned());
+        // Also one that is away: it was waited for.
+        if host.has_routes() {
             let led_to = self.directory.routes.table().rows().keys();
             self.touched.extend(led_to.map(|key| key.service.clone()));
             self.touched.extend(self.leaving(|_| true));

@@ -57,7 +57,10 @@ impl Book {
             waiting.iter().for_each(|name| self.view.hosts.touch(name));
             self.settling = None;
             let numbered = self.services.values().filter(|service| service.replicas.is_some());
-            self.changed.unplaced.extend(numbered.map(|service| service.name.clone()));
+            let numbered: BTreeSet<ServiceName> =
+                numbered.map(|service| service.name.clone()).gather();
+            self.touched.extend(numbered.iter().cloned());
+            self.changed.unplaced.extend(numbered);
         }
     }
 
@@ -80,6 +83,7 @@ impl Book {
     /// A host has been away for too long, or long enough.
     pub(super) fn time_is_up(&mut self, agent: &AgentName, now: Instant) {
         self.stir(agent);
+        self.looks_otherwise(agent);
         self.view.hosts.touch(agent);
         let Some(host) = self.view.hosts.get(agent) else { return };
         let is_lost = host.presence.away_since().is_some_and(|since| since + REMEMBERED <= now);
@@ -123,6 +127,7 @@ impl Book {
             }
             moves.extend(self.moves(&service, count, &placement, now));
             self.view.give(name, &placement);
+            self.suspect_the_silent(name);
         }
         let moved = self.directory.placements.turn(self.whereabouts(unplaced));
         let has_changed = !moved.is_empty();
@@ -196,7 +201,8 @@ impl Book {
         }
         let names = self.directory.names.turn(names);
         let routes = self.directory.routes.turn(routes);
-        let has_changed = !names.is_empty() || !routes.is_empty();
+        let (has_routes_changed, has_changed) =
+            (!routes.is_empty(), !names.is_empty() || !routes.is_empty());
         let rows = self.directory.routes.table().rows();
         let routes = routes.into_iter().map(|key| {
             let is_there = rows.contains_key(&key);
@@ -206,8 +212,17 @@ impl Book {
             let has = |host: &HostView| host.is_a_proxy() && host.routes() == Some(*routes);
             self.view.hosts.proxies().any(|(_, host)| has(host))
         };
-        self.editions.issue(self.directory.routes.hash(), routes, is_held);
+        let hash = self.directory.routes.hash();
+        let are_loaded = has_routes_changed && is_held(&hash);
+        self.editions.issue(hash, routes, is_held);
         self.touched.extend(names.into_iter().map(|key| key.service));
+        if has_routes_changed {
+            self.touched.extend(self.leaving(|_| true));
+        }
+        // What there was once a proxy may have already: also of others, then.
+        if are_loaded {
+            self.touched.extend(self.editions.rows().map(|key| key.service.clone()));
+        }
         has_changed
     }
 

@@ -8,10 +8,12 @@ mod volumes;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use fluke_model::api::ServiceView;
 use fluke_model::directory::{PublicKey, Subnet, Table};
 use fluke_model::id::Hash256;
 use fluke_model::label::Labels;
 use fluke_model::message::{NodeType, SectionReport};
+use fluke_model::policy::Policy;
 use fluke_model::service::{DeploymentReport, Replica, Service};
 use fluke_model::time::Timestamp;
 use proptest::prelude::*;
@@ -19,6 +21,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::services::fixture::{came, deployment, name, service, web};
 use crate::services::host::ROUTES_PATIENCE;
+use crate::services::listing::{self, Looking};
 
 /// A server's head, a clock, and agents that hear what it says.
 struct Lab {
@@ -28,6 +31,23 @@ struct Lab {
     told: BTreeMap<AgentName, Own>,
     moves: Vec<Move>,
     without_subnet: Vec<AgentName>,
+    /// What people saw of each service when they last looked.
+    seen: Seen,
+}
+
+/// How services look.
+type Seen = BTreeMap<ServiceName, String>;
+
+/// What is shown of each service, but for what only the clock changes.
+fn seen(book: &Book, now: Instant) -> Seen {
+    let looking = Looking { default_policy: Policy::Remediate, now, idle: &|_| vec![] };
+    let look = |mut view: ServiceView| {
+        for note in view.deployments.iter_mut().filter_map(|it| it.note.as_mut()) {
+            note.truncate(note.find("it is started on another host").unwrap_or(note.len()));
+        }
+        format!("{view:#?}")
+    };
+    listing::services(book, looking).map(|(name, view)| (name.clone(), look(view()))).collect()
 }
 
 impl Lab {
@@ -39,8 +59,8 @@ impl Lab {
     }
 
     fn of(book: Book, now: Instant) -> Self {
-        let (told, moves, without_subnet) = Default::default();
-        Self { book, now, sessions: 0, told, moves, without_subnet }
+        let (told, moves, without_subnet, seen) = Default::default();
+        Self { book, now, sessions: 0, told, moves, without_subnet, seen }
     }
 
     /// One that has been there for a while.
@@ -65,6 +85,14 @@ impl Lab {
         self.told.extend(news.owns);
         self.moves.extend(news.moves);
         self.without_subnet.extend(news.without_subnet);
+        let before = std::mem::replace(&mut self.seen, seen(&self.book, self.now));
+        for (name, look) in self.seen.iter().filter(|(name, _)| !news.services.contains(*name)) {
+            let before = before.get(name).map_or("", String::as_str);
+            assert!(
+                before == look,
+                "whoever watches {name} is told, before and after: {before}\n{look}"
+            );
+        }
         let again = self.book.go_through(self.now);
         let is_at_rest = !again.directory && again.owns.is_empty() && again.moves.is_empty();
         assert!(is_at_rest, "nothing changed: {again:?}");

@@ -23,6 +23,7 @@ impl Lab {
     fn new(replicas: Option<u32>) -> Self {
         let mut lab = Self { book: Book::new(Instant::now()), now: Instant::now() + SETTLING };
         lab.book.want(&Services::from([(web(), Arc::new(service(replicas)))]));
+        lab.book.go_through(lab.now);
         lab
     }
 
@@ -70,6 +71,19 @@ fn what_has_nowhere_to_run_says_so() {
     let seen = lab.seen();
     assert_eq!((seen.status, seen.counts.wanted), (Status::Drifted, 2));
     assert!(seen.waiting[0].starts_with("replicas 0, 1 wait for a host"), "{:?}", seen.waiting);
+}
+
+#[test]
+fn what_a_server_that_has_just_started_waits_for_is_its_agents() {
+    let mut lab = Lab::new(Some(2));
+    lab.book = Book::new(lab.now);
+    lab.book.want(&Services::from([(web(), Arc::new(service(Some(2))))]));
+    lab.joins("a", NodeType::Worker);
+    let waiting = lab.seen().waiting;
+    assert!(waiting[0].starts_with("replicas 0, 1 wait: this server has just started"));
+    lab.now += SETTLING;
+    assert!(lab.book.go_through(lab.now).services.contains(&web()));
+    assert!(lab.seen().waiting.is_empty());
 }
 
 #[test]

@@ -10,11 +10,17 @@ use fluke_model::time::as_written;
 use fluke_model::volume::Volume;
 
 use super::Idle;
+use crate::services::book::Book;
 use crate::services::host::{HostView, Presence};
 use crate::services::view::View;
 
 /// How many replicas are told of one by one.
 const FEW: usize = 8;
+
+/// Why nothing has a place yet.
+const SETTLES: &str =
+    "this server has just started, and gives agents five seconds to say what they run";
+const NO_HOST: &str = "none that runs services and matches the selector is connected";
 
 /// Who has volumes of which replica of a service.
 pub(super) type Owners<'a> = BTreeMap<u32, BTreeMap<&'a AgentName, Vec<&'a VolumeName>>>;
@@ -32,12 +38,13 @@ pub(super) fn owners<'a>(view: &'a View, service: &'a Service) -> Owners<'a> {
 
 /// What no replica can say of itself, since there is none; `placed` are those that there are.
 pub(super) fn waiting(
-    view: &View,
+    book: &Book,
     service: &Service,
     placed: &BTreeSet<Replica>,
     owners: &Owners<'_>,
     idle: &Idle<'_>,
 ) -> Vec<String> {
+    let view = book.view();
     let but = || but(view, service, idle);
     let Some(count) = service.replicas else {
         let nobody = || format!("no host that runs services matches its selector{}", but());
@@ -59,7 +66,11 @@ pub(super) fn waiting(
     if more > 0 {
         whys.push(format!("{more} more wait for volumes on hosts that do not match the selector"));
     }
-    whys.extend(wait_for_a_host(&nowhere, but));
+    let wait = wait(&nowhere).map(|wait| match book.is_settling() {
+        true => format!("{wait}: {SETTLES}"),
+        false => format!("{wait} for a host: {NO_HOST}{}", but()),
+    });
+    whys.extend(wait);
     whys
 }
 
@@ -134,8 +145,9 @@ fn waits_for_volumes(
     )
 }
 
-fn wait_for_a_host(nowhere: &[u32], but: impl FnOnce() -> String) -> Option<String> {
-    let what = match nowhere {
+/// Who waits that has no place.
+fn wait(nowhere: &[u32]) -> Option<String> {
+    Some(match nowhere {
         [] => return None,
         [one] => format!("replica {one} waits"),
         some if some.len() <= FEW => {
@@ -143,11 +155,7 @@ fn wait_for_a_host(nowhere: &[u32], but: impl FnOnce() -> String) -> Option<Stri
             format!("replicas {} wait", numbers.join(", "))
         }
         many => format!("{} replicas wait", many.len()),
-    };
-    Some(format!(
-        "{what} for a host: none that runs services and matches the selector is connected{}",
-        but()
-    ))
+    })
 }
 
 /// What is to be known about a replica that is on `host`, which may have been `away` for a while:
