@@ -18,6 +18,8 @@ use crate::verdict::Verdict;
 
 /// How long a host that is away keeps its replicas, where the manifest does not say.
 pub const RESCHEDULE_AFTER: Duration = Duration::from_secs(300);
+/// The longest that it may say: nobody remembers a host for longer that is away.
+pub const LONGEST_ABSENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A service as a manifest defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,9 @@ use fluke_model::bounds::{
 use fluke_model::id::{ServiceName, VolumeName};
 use fluke_model::label::Selector;
 use fluke_model::policy::Policy;
-use fluke_model::service::{ContainerSpec, HealthSpec, Port, RESCHEDULE_AFTER, Resources};
+use fluke_model::service::{
+    ContainerSpec, HealthSpec, LONGEST_ABSENCE, Port, RESCHEDULE_AFTER, Resources,
+};
 
 use super::{drift, selector};
 use crate::hcl::ast::Block;
@@ -55,7 +57,7 @@ pub fn read_service(block: &Block, mut fields: Fields<'_, '_>) -> Result<ReadSer
     let selector = fields.required_block("selector");
     let selector = selector.and_then(|block| selector::read(fields.within(block)));
     let replicas = fields.optional(Field::integer("replicas", 0..=MAX_REPLICAS.into()));
-    let patience = Field::duration("reschedule_after");
+    let patience = Field::duration("reschedule_after").then(no_longer_than_remembered);
     let reschedule_after = fields.or(patience, RESCHEDULE_AFTER);
     let container = read_container(&mut fields);
     let ports = port::read_all(&mut fields);
@@ -240,6 +242,14 @@ fn read_health(mut fields: Fields<'_, '_>) -> Result<HealthSpec, Reported> {
     fields.finish();
     let start_period_ms = start_period.as_millis() as u64;
     Ok(HealthSpec { command: command?, interval_ms, timeout_ms, retries, start_period_ms })
+}
+
+fn no_longer_than_remembered(patience: Duration) -> Result<Duration, Mistake> {
+    match patience > LONGEST_ABSENCE {
+        true => Err(Mistake::value("it must be at most 168h")
+            .help("a host that is away is remembered for a week; what has volumes never moves")),
+        false => Ok(patience),
+    }
 }
 
 fn some_time(time: Duration) -> Result<Duration, Mistake> {

@@ -125,6 +125,10 @@ fn every_mistake_in_a_service_says_where_it_is_and_what_to_do() {
         ),
         ("  replicas = -1", "6:14 `replicas`: -1 is not a whole number from 0 to 10000"),
         (
+            "  reschedule_after = \"169h\"",
+            "6:22 `reschedule_after`: it must be at most 168h; a host that is away is remembered for a week; what has volumes never moves",
+        ),
+        (
             "  reschedule_after = \"soon\"",
             "6:22 `reschedule_after`: \"soon\" has an unknown unit `soon`; units are ns, us, ms, s, m and h; write it like \"500ms\", \"30s\", \"5m\" or \"1h30m\"",
         ),
