@@ -13,7 +13,7 @@ fn a_container_that_is_not_well_is_led_to_by_nobody_until_it_is_again() {
     let Some(bed) = bed() else { return };
     let (edge, apps) = three_hosts(&bed);
     let health = "health {\n    command  = \"test ! -e /tmp/ill\"\n    interval = \"500ms\"\n    \
-                  timeout  = \"1s\"\n    retries  = 1\n  }";
+                  timeout  = \"5s\"\n    retries  = 1\n  }";
     bed.commit("web.fluke.hcl", &service("web", "1", &format!("{HTTP}\n  {health}")));
     let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
     let at = [0, 1].map(|it| address(&apps[it], &found[it]));

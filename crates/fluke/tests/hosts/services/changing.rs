@@ -11,7 +11,7 @@ use crate::hosts::support::{Bed, bed};
 
 fn health(command: &str) -> String {
     format!(
-        "health {{\n    command = \"{command}\"\n    interval = \"1s\"\n    timeout = \"2s\"\n    \
+        "health {{\n    command = \"{command}\"\n    interval = \"1s\"\n    timeout = \"5s\"\n    \
          retries = 2\n    start_period = \"1s\"\n  }}"
     )
 }

@@ -55,6 +55,17 @@ fn images_are_fetched_with_the_host_s_own_password_and_go_when_nobody_uses_them(
     });
     assert_eq!(failures(&bed), 2, "however often it was tried: {}", bed.account());
 
+    // What is here is not asked for again, wherever it came from.
+    hub.run("systemctl stop registry");
+    let other = service("web", "2", "env = { A = \"1\" }").replace("localhost/", "hub:5000/");
+    let before = running(&app, "web");
+    bed.commit("web.fluke.hcl", &other);
+    bed.until("it is made anew", |_| {
+        let now = running(&app, "web");
+        now.len() == 1 && now != before && containers(&app, "web") == now
+    });
+    assert_eq!(failures(&bed), 2, "nothing was missing: {}", bed.account());
+
     // What was fetched for it goes with it; what somebody else has here stays, used or not.
     app.until("! podman image exists hub:5000/web:1");
     assert!(app.is("podman image exists hub:5000/web:2"));

@@ -1,11 +1,14 @@
 //! Podman comes later than its agent, goes away, and comes back.
 
+use std::collections::BTreeSet;
+
 use fluke_model::event::EventKind;
 
 use super::support::{
-    address, answer, described, has_image, resolved, running, runs_one, service, told,
+    HTTP, address, answer, described, has_image, lives, resolved, running, runs_one, service, shop,
+    three_hosts, told, upstreams,
 };
-use crate::hosts::support::{Bed, Host, bed};
+use crate::hosts::support::{Bed, Host, bed, keeps};
 
 /// Podman's socket is gone, with all that leads to it; its command line needs none.
 fn podman_goes(host: &Host) {
@@ -138,4 +141,38 @@ fn an_agent_that_is_started_anew_while_podman_is_away_takes_nothing_out_of_names
     bed.settles();
     assert_eq!(running(&apps[0], "web"), std::slice::from_ref(&found[0]));
     assert_eq!(named(), all);
+}
+
+#[test]
+fn a_podman_that_hangs_keeps_no_name_route_or_task_waiting_and_nothing_is_restarted() {
+    let Some(bed) = bed() else { return };
+    let (edge, apps) = three_hosts(&bed);
+    bed.commit("web.fluke.hcl", &service("web", "1", HTTP));
+    let found = apps.each_ref().map(|app| runs_one(&bed, app, "web"));
+    let [one, two] = [0, 1].map(|it| address(&apps[it], &found[it]));
+    let gateway = one.rsplit_once('.').map(|(net, _)| format!("{net}.1")).expect("an address");
+    // Whoever asks Podman for it would wait with the agent.
+    let named = || {
+        let dig = format!("dig +short +tries=1 +time=1 @{gateway} web.internal | sort");
+        apps[0].try_run(&dig).stdout.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    bed.until("both are known", |_| named() == [one.clone(), two.clone()].into());
+    bed.settles();
+    let (before, first) = (lives(&apps[0]), agent(&apps[0]));
+
+    apps[0].run("systemctl kill --signal=STOP podman.service");
+    bed.until("it is told", |bed| told(bed, "services/web").contains("Podman took more than"));
+    apps[1].kill();
+    bed.until("what died has no name", |_| named() == [one.clone()].into());
+    bed.until("nor a route", |_| upstreams(&edge) == [format!("http://{one}:3000")]);
+    assert_eq!(shop(&edge), "1");
+    bed.commit("file.fluke.hcl", &keeps("file", "remediate"));
+    apps[0].until("test -e /srv/file");
+
+    apps[0].run("systemctl kill --signal=CONT podman.service");
+    bed.until("all is known again", |bed| !told(bed, "services/web").contains("took more than"));
+    apps[1].start();
+    bed.until("all are back", |_| named().len() == 2);
+    bed.settles();
+    assert_eq!((lives(&apps[0]), agent(&apps[0])), (before, first), "nothing was restarted");
 }

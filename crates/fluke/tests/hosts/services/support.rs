@@ -14,7 +14,7 @@ pub const HTTP: &str =
     "port \"http\" {\n    container = 3000\n    domain    = \"shop.example.com\"\n  }";
 
 /// A web server's image on the host, `localhost/web:TAG`, that answers every request with TAG.
-/// One for `/cgi-bin/slow` it begins to answer, and ends that two seconds after there is `/tmp/go`.
+/// One for `/cgi-bin/slow` it begins to answer, and ends that half a second after there is `/tmp/go`.
 pub fn has_image(host: &Host, tag: &str) {
     host.run(&format!(
         r#"set -e; root=$(mktemp -d); mkdir -p $root/bin $root/www $root/tmp
@@ -25,7 +25,7 @@ pub fn has_image(host: &Host, tag: &str) {
            mkdir $root/www/cgi-bin; cat > $root/www/cgi-bin/slow <<'END'
 #!/bin/sh
 echo Content-Type: text/plain; echo; echo begun; touch /tmp/asked
-until test -e /tmp/go; do sleep 0.1; done; sleep 2; cat /www/index.html
+until test -e /tmp/go; do sleep 0.1; done; sleep 0.5; cat /www/index.html
 END
            chmod +x $root/www/cgi-bin/slow
            tar -C $root -c . | podman import --quiet \

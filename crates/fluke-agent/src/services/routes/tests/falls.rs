@@ -93,11 +93,15 @@ async fn one_that_falls_while_the_next_one_is_left_alone_serves_again() {
     let routes = table([("web", http("a.example.com"), &[&web])]);
     leaves_alone(&mut stage, &routes).await;
     falls(&mut stage).await;
+    let routes = table([("web", http("b.example.com"), &[&web])]);
     assert_eq!(stage.drift(&routes).await, "Traefik is down");
     let error = stage.error(&routes).await;
     assert!(matches!(error, RoutesError::NotUp { others: true, .. }), "{error}");
     assert_eq!(only_one(&mut stage).await, first, "it may come back");
     assert_eq!(stage.proxy.supervisor.started, 1, "the next one is left alone");
+    stage.proxy.supervisor.starts_them_again().expect("started");
+    until_settled(&mut stage, &routes).await;
+    assert_eq!(stage.get("b.example.com").await, (200, "web".into()), "with the newest routes");
 }
 
 #[tokio::test]
