@@ -1,0 +1,30 @@
+service "db" {
+  description = "Orders and customers"
+
+  # It is replaced at night, by somebody who watches.
+  drift {
+    policy = "alert_only"
+  }
+  selector {
+    match_labels = { role = "db" }
+  }
+
+  image = "docker.io/library/postgres:17.2"
+  env = {
+    POSTGRES_DB       = "shop"
+    POSTGRES_USER     = "shop"
+    POSTGRES_PASSWORD = "$DB_PASSWORD"
+  }
+
+  port "sql" {
+    container = 5432
+    protocol  = "tcp"
+  }
+  volume "data" {
+    path = "/var/lib/postgresql/data"
+  }
+  health {
+    command      = "pg_isready --username shop"
+    start_period = "1m"
+  }
+}

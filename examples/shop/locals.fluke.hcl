@@ -1,0 +1,4 @@
+locals {
+  registry = "registry.example.com/shop"
+  version  = "1.4.2"
+}
