@@ -100,9 +100,11 @@ impl Locals {
     }
 
     fn all(&self) -> Option<Value> {
-        let entries: Option<BTreeMap<Arc<str>, Value>> =
-            self.values.iter().map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
-        entries.map(Value::object)
+        let mut entries = BTreeMap::new();
+        for (name, value) in &self.values {
+            entries.insert(name.clone(), value.clone()?);
+        }
+        Some(Value::object(entries))
     }
 }
 

@@ -17,6 +17,17 @@ pub trait Gather: Iterator + Sized {
         all.extend(self);
         all
     }
+
+    /// The same of what may fail.
+    fn try_gather<C: OneByOne<T>, T, E>(mut self) -> Result<C, E>
+    where
+        Self: Iterator<Item = Result<T, E>>,
+    {
+        self.try_fold(C::default(), |mut all, item| {
+            all.extend([item?]);
+            Ok(all)
+        })
+    }
 }
 
 impl<I: Iterator> Gather for I {}

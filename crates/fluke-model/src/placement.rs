@@ -11,6 +11,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
+use crate::gather::Gather;
 use crate::id::{AgentName, Hash256, ServiceName};
 
 /// What is to be placed.
@@ -210,7 +211,7 @@ impl<'a> Placing<'a> {
 
     fn placement(self) -> Placement {
         let named = |(number, at): (u32, usize)| (number, self.hosts[at].host.clone());
-        self.places.into_iter().map(named).collect()
+        self.places.into_iter().map(named).gather()
     }
 }
 

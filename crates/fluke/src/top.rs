@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fluke_model::api::{Agent, AgentDetail, DriftEntry, ReconcileProgress, Source};
 use fluke_model::event::Event;
+use fluke_model::gather::Gather;
 use fluke_model::id::AgentName;
 use fluke_model::status::Status;
 use fluke_model::time::Timestamp;
@@ -150,7 +151,7 @@ impl Top {
         match update {
             Update::Connection(connection) => self.connection = connection,
             Update::Agents(agents) => {
-                self.agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
+                self.agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).gather();
                 self.is_unsorted = true;
             }
             Update::Agent(agent) => {

@@ -12,6 +12,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
+
 use super::number::Number;
 use super::types::Type;
 use super::value::Value;
@@ -226,7 +228,7 @@ fn to_map(value: &Value, wanted: &Type) -> Result<Value, ConvertError> {
     let kind = single_type(converted.iter())
         .ok_or_else(|| ConvertError("all elements must have the same type".into()))?;
     let keys = entries.map(|(key, _)| key.clone());
-    Ok(Value::map(kind, keys.zip(converted).collect()))
+    Ok(Value::map(kind, keys.zip(converted).gather()))
 }
 
 fn common_type_of(items: &[Value]) -> Result<Type, ConvertError> {

@@ -9,6 +9,8 @@ pub(super) mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
+
 use super::number::Number;
 use super::types::Type;
 
@@ -193,7 +195,7 @@ impl Value {
             Self::Map(mapping) => mapping.element.clone().map(),
             Self::Object(mapping) => {
                 let kinds = mapping.entries.iter();
-                Type::Object(Arc::new(kinds.map(|(key, it)| (key.clone(), it.kind())).collect()))
+                Type::Object(Arc::new(kinds.map(|(key, it)| (key.clone(), it.kind())).gather()))
             }
         }
     }

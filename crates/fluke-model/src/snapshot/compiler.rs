@@ -244,7 +244,7 @@ impl Compiler {
         }
         let placed =
             numbered.iter().map(|(it, numbers)| (it.service.name.clone(), numbers.clone()));
-        let key = (labels.clone(), placed.collect::<Placed>());
+        let key = (labels.clone(), placed.gather::<Placed>());
         if let Some(made) = self.made().all.get(&key) {
             return made.clone();
         }

@@ -118,7 +118,7 @@ pub(super) fn routes_from_proto(
         let traffic = traffic_from_proto(required("traffic", row.traffic)?)?;
         let upstreams = at_most("upstreams", row.upstreams, MAX_ADDRESSES)?;
         let upstreams =
-            upstreams.into_iter().map(upstream_from_proto).collect::<Result<_, WireError>>()?;
+            upstreams.into_iter().map(upstream_from_proto).try_gather::<_, _, WireError>()?;
         Ok(traffic.map(|traffic| (key, Route { traffic, upstreams })))
     };
     let set = rows("set", wire.set, row)?;
@@ -206,7 +206,7 @@ pub(super) fn placements_from_proto(
     let row = |row: proto::PlacementRow| {
         let replicas = at_most("replicas", Vec::from_iter(row.replicas), MAX_REPLICAS)?;
         let replica = |(number, name): (u32, String)| Ok((number, agent(name)?));
-        let replicas = replicas.into_iter().map(replica).collect::<Result<_, WireError>>()?;
+        let replicas = replicas.into_iter().map(replica).try_gather::<_, _, WireError>()?;
         Ok((service(row.service)?, Whereabouts { replicas, volumes: volumes_at(row.volumes)? }))
     };
     let (set, removed) = (rows("set", wire.set, row)?, rows("removed", wire.removed, service)?);
@@ -220,7 +220,7 @@ fn volumes_at(wire: Vec<proto::VolumesAt>) -> Result<VolumesAt, WireError> {
     for at in at_most("volumes", wire, MAX_PLACES)? {
         let names = at_most("names", at.names, MAX_VOLUMES)?.into_iter();
         let names = names.map(|name| named("names", VolumeName::new(name)));
-        let names = names.collect::<Result<_, WireError>>()?;
+        let names = names.try_gather::<_, _, WireError>()?;
         volumes.entry(at.replica).or_default().insert(agent(at.agent)?, names);
     }
     Ok(volumes)

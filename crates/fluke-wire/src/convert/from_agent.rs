@@ -183,7 +183,7 @@ fn labels(wire: std::collections::BTreeMap<String, String>) -> Result<Labels, Wi
             named("labels", LabelValue::try_from(value))?,
         ))
     };
-    Ok(Labels(pairs.into_iter().map(label).collect::<Result<_, _>>()?))
+    Ok(Labels(pairs.into_iter().map(label).try_gather()?))
 }
 
 fn checked_to_proto(checked: Checked) -> proto::Checked {

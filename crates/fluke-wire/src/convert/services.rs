@@ -1,6 +1,5 @@
 //! What services are, and how they are.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -91,7 +90,7 @@ fn container_from_proto(wire: proto::Container) -> Result<ContainerSpec, WireErr
         image: line("image", wire.image, MAX_IMAGE)?,
         command: wire.command.map(|command| command.words),
         env: wire.env.into_iter().gather(),
-        volumes: wire.volumes.into_iter().map(volume).collect::<Result<BTreeMap<_, _>, _>>()?,
+        volumes: wire.volumes.into_iter().map(volume).try_gather()?,
         health: wire.health.map(health_spec),
         resources: Resources { cpu_millis: wire.cpu_millis, memory: wire.memory },
     };
@@ -202,7 +201,7 @@ fn volumes_from_proto(wire: proto::VolumesReport) -> Result<Volumes, WireError> 
         volume().map_err(|error: WireError| error.within(format_args!("volumes[{n}]")))
     };
     let volumes = at_most("volumes", wire.volumes, MAX_VOLUMES_OF_HOST)?;
-    volumes.into_iter().enumerate().map(volume).collect()
+    volumes.into_iter().enumerate().map(volume).try_gather()
 }
 
 fn deployment_to_proto(report: DeploymentReport) -> proto::Deployment {
@@ -344,7 +343,7 @@ fn section(field: &str, wire: proto::SectionReport) -> Result<SectionReport, Wir
     let section = || {
         let problem = wire.problem.map(|it| bounded("problem", it, MAX_REASON)).transpose()?;
         let left_out = at_most("left_out", wire.left_out, MAX_LEFT_OUT)?.into_iter();
-        let left_out = left_out.map(key_from_proto).collect::<Result<_, _>>()?;
+        let left_out = left_out.map(key_from_proto).try_gather()?;
         Ok(SectionReport { hash: hash("hash", &wire.hash)?, problem, left_out })
     };
     section().map_err(|error: WireError| error.within(field))

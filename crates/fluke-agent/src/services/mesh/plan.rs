@@ -149,7 +149,7 @@ const A_COPY: &str = "has the key of this host, which stays out of the mesh: was
 /// All rows, those first that are right where two cannot both be: whoever had its subnet first.
 fn by_age(table: &Peers) -> Vec<(&AgentName, &Peer)> {
     let mut rows: Vec<_> = table.rows().iter().collect();
-    rows.sort_by_key(|(name, peer)| (peer.since, *name));
+    rows.sort_unstable_by_key(|(name, peer)| (peer.since, *name));
     rows
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use fluke_model::directory::Names;
+use fluke_model::gather::Gather;
 
 use super::device::SILENT;
 use super::net::Net;
@@ -23,7 +24,7 @@ pub fn words<'a>(
 ) -> Option<String> {
     // Once for all of them: there may be many names, and as many peers.
     let led_to = names.rows().keys().filter_map(|key| key.address);
-    let led_to: BTreeSet<Net> = led_to.map(|address| Net::around(address, 24)).collect();
+    let led_to: BTreeSet<Net> = led_to.map(|address| Net::around(address, 24)).gather();
     let missed: Vec<&WantedPeer> =
         in_vain.filter(|peer| !peer.allowed.is_disjoint(&led_to)).collect();
     let mut each: Vec<String> = missed.iter().take(NAMED).map(|peer| tried(peer)).collect();

@@ -83,7 +83,7 @@ impl Packets {
 fn ends(routes: &Routes) -> BTreeSet<SocketAddrV4> {
     let routes = routes.rows().values();
     let of_packets = routes.filter(|it| matches!(it.traffic, Traffic::Udp { external: Some(_) }));
-    of_packets.flat_map(|it| it.upstreams.iter().copied()).collect()
+    of_packets.flat_map(|it| it.upstreams.iter().copied()).gather()
 }
 
 /// Ends what leads to these: the next packet of each sender is led anew.

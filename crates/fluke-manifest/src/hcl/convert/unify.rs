@@ -1,6 +1,6 @@
 //! The type that values of several types can all become.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::is_convertible;
@@ -110,11 +110,12 @@ fn unify_objects(types: &[&Type], unsafely: bool) -> Option<Type> {
     if rows.iter().any(|row| !row.keys().eq(first.keys())) {
         return objects_as_map(types, unsafely);
     }
-    let columns = first.keys().map(|name| {
+    let mut columns = BTreeMap::new();
+    for name in first.keys() {
         let kind = unify(rows.iter().filter_map(|row| row.get(name)), unsafely)?;
-        Some((name.clone(), kind))
-    });
-    let object = Type::Object(Arc::new(columns.collect::<Option<_>>()?));
+        columns.insert(name.clone(), kind);
+    }
+    let object = Type::Object(Arc::new(columns));
     match all_become(types, &object, unsafely) {
         true => Some(object),
         false => objects_as_map(types, unsafely),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
+
 use super::super::ast::{Expr, ExprKind, ForExpr, Ident, ObjectItem, Span};
 use super::super::convert::{convert, single_type, to_text};
 use super::super::number::Number;
@@ -100,7 +102,7 @@ impl Scope<'_> {
             let single = if for_expr.group { None } else { group.pop() };
             (name, single.unwrap_or_else(|| Value::tuple(group)))
         });
-        self.admit(Value::object(entries.collect()), span)
+        self.admit(Value::object(entries.gather()), span)
     }
 
     fn is_wanted(&self, for_expr: &ForExpr) -> Outcome<bool> {

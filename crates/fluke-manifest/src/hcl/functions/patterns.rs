@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::{Failure, Function, Parameter, Wanted, check_size, text};
@@ -75,7 +76,7 @@ impl Shape {
             Self::Whole => group(captures.get(0)),
             Self::Groups => Value::tuple(captures.iter().skip(1).map(group).collect()),
             Self::Names(names) => Value::object(
-                names.iter().map(|name| (name.clone(), group(captures.name(name)))).collect(),
+                names.iter().map(|name| (name.clone(), group(captures.name(name)))).gather(),
             ),
         }
     }
@@ -86,7 +87,7 @@ impl Shape {
             Self::Groups => Type::Tuple(vec![Type::String; groups].into()),
             Self::Names(names) => {
                 let kinds = names.iter().map(|name| (name.clone(), Type::String));
-                Type::Object(Arc::new(kinds.collect::<BTreeMap<_, _>>()))
+                Type::Object(Arc::new(kinds.gather::<BTreeMap<_, _>>()))
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluke_model::gather::Gather;
+
 use super::super::{Failure, items, text};
 use super::Outcome;
 use crate::hcl::convert::{convert, unify};
@@ -141,5 +143,5 @@ pub(super) fn transpose(args: &[Value], _: &Scope) -> Outcome {
         }
     }
     let entries = turned.into_iter().map(|(key, list)| (key, Value::list(Type::String, list)));
-    Ok(Value::map(Type::String.list(), entries.collect()))
+    Ok(Value::map(Type::String.list(), entries.gather()))
 }
