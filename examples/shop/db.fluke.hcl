@@ -1,10 +1,6 @@
 service "db" {
   description = "Orders and customers"
 
-  # It is replaced at night, by somebody who watches.
-  drift {
-    policy = "alert_only"
-  }
   selector {
     match_labels = { role = "db" }
   }

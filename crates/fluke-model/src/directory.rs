@@ -311,6 +311,7 @@ pub struct Peer {
     /// Which numbers are its.
     pub subnet: Subnet,
     /// Since when: of several with one key, it is the earliest's.
+    #[serde(default)]
     pub since: Timestamp,
 }
 

@@ -1,6 +1,6 @@
 //! What the lane keeps across restarts, in its own folder of the state directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,6 +80,16 @@ impl Folder {
     /// Keeps which deployments were given up for good.
     pub fn keep_given_up(&self, given_up: &BTreeMap<DeploymentId, String>) {
         self.save("given-up.json", given_up);
+    }
+
+    /// Containers that made way for their successors, and may have to serve again.
+    pub fn made_way(&self) -> BTreeSet<String> {
+        self.load("made-way.json").unwrap_or_default()
+    }
+
+    /// Keeps which containers made way.
+    pub fn keep_made_way(&self, made_way: &BTreeSet<String>) {
+        self.save("made-way.json", made_way);
     }
 
     /// What goes on of containers that Podman forgot, and is to be ended.

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluke_model::directory::Claim;
+use fluke_model::gather::Gather;
 use fluke_model::id::{AgentName, SessionId};
 use fluke_model::message::NodeType;
 use fluke_model::service::{DeploymentId, DeploymentReport, ServiceExecutor};
@@ -153,8 +154,10 @@ pub struct Lane {
     forgotten: Forgotten,
     /// What is left of them to end, as it is on disk.
     left: BTreeMap<String, Remains>,
-    /// Containers that were told to end because they are not well.
+    /// Containers that were told to end because they are not well, or for their successors.
     told_to_end: BTreeMap<String, Ending>,
+    /// The latter, as it is on disk.
+    made_way: BTreeSet<String>,
     released: BTreeMap<DeploymentId, Instant>,
     known: Known,
     lives: Lives,
@@ -202,7 +205,7 @@ impl Lane {
     pub fn new(start: Start) -> Self {
         let Start { host, node_type, config, ceiling, environment, clock, .. } = start;
         let Start { folder, inbox, scribe, podman, .. } = start;
-        let (given_up, left) = (folder.given_up(), folder.left());
+        let (given_up, left, made_way) = (folder.given_up(), folder.left(), folder.made_way());
         let mut deployments = Setbacks::default();
         for (id, why) in given_up.clone() {
             deployments.gave_up_for_good(id, why, Instant::now());
@@ -246,7 +249,8 @@ impl Lane {
             up: BTreeSet::new(),
             forgotten: Forgotten::with(left.clone(), Instant::now()),
             left,
-            told_to_end: BTreeMap::new(),
+            told_to_end: made_way.iter().map(|it| (it.clone(), Ending::MakesWay)).gather(),
+            made_way,
             released: BTreeMap::new(),
             known: Known::default(),
             lives: Lives::default(),
@@ -319,8 +323,8 @@ impl Lane {
         match (self.is_concerned(), self.is_watchful()) {
             (true, _) => {}
             (false, true) => self.close_sections(),
-            // What could not be looked at may be there.
-            (false, false) if !self.has_looked => {}
+            // What could not be looked at is still there, as far as is known.
+            (false, false) if !self.has_looked && !self.addresses.is_empty() => {}
             (false, false) => {
                 self.go_quiet();
                 self.expect_podman_if_away();
@@ -383,6 +387,10 @@ impl Lane {
     async fn stay_quiet(&mut self, idle: Idle, desired: &Desired) -> Idle {
         self.reports = Some(Vec::new());
         self.has_looked |= self.addresses.is_empty();
+        if !self.has_looked {
+            let socket = self.config.socket.display();
+            tracing::warn!(%socket, "containers ran here, and nobody can look without Podman");
+        }
         if self.claim.is_some() {
             self.say_how_containers_are().await;
         }

@@ -74,7 +74,7 @@ pub struct Container {
     /// What of this host's environment was another when it was made. Its origin is one of its own
     /// then: it is what came before its deployment.
     pub outdated: Option<String>,
-    /// What it was told to end for, if that was for its health.
+    /// What it was told to end for, if that was for its health or for its successor.
     pub told_to_end: Option<Ending>,
     /// Where it is reached.
     pub address: Option<Ipv4Addr>,
@@ -114,9 +114,11 @@ pub struct Exit {
     pub out_of_memory: bool,
 }
 
-/// What becomes of a container that was told to end because it is not well.
+/// What becomes of a container that was told to end, and is still there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
+    /// Its successor is started in its place; it serves again if that fails.
+    MakesWay,
     /// It goes, and why.
     Goes(String),
     /// It is started again, and why.

@@ -95,7 +95,11 @@ impl Claims {
                 let instead = self.grant_free(&holder, now);
                 Ruling { granted: Some(claim), displaced: Some((holder, instead)) }
             }
-            Some(_) => Ruling { granted: self.grant_free(host, now), displaced: None },
+            // A copy is never older than what it was made of, whatever clock that had.
+            Some(_) => {
+                let since = now.max(Timestamp(claim.since.0.saturating_add(1)));
+                Ruling { granted: self.grant_free(host, since), displaced: None }
+            }
         }
     }
 
@@ -172,6 +176,9 @@ mod tests {
             let ruling = claims.claim(&name(copy), Some(claim(7, 100)), Timestamp(300));
             assert!(ruling.displaced.is_none() && ruling.granted != Some(claim(7, 100)));
             assert!(ruling.granted.is_some_and(|it| it.since == Timestamp(300)), "a later one");
+            // The original's clock was ahead.
+            let ruling = claims.claim(&name(3), Some(claim(7, 100)), Timestamp(50));
+            assert!(ruling.granted.is_some_and(|it| it.since > Timestamp(100)));
         }
     }
 

@@ -20,10 +20,13 @@ impl Lane {
         let Unkept { claim, addresses, fetched } = std::mem::take(&mut self.unkept);
         let given_up = self.deployments.given_up();
         let is_given_up = given_up != self.given_up;
+        let made_way = self.made_way();
+        let have_made_way = made_way != self.made_way;
         let left = self.forgotten.left();
         let is_left = left != self.left;
-        if claim || addresses || fetched || is_given_up || is_left {
+        if claim || addresses || fetched || is_given_up || have_made_way || is_left {
             self.given_up.clone_from(&given_up);
+            self.made_way.clone_from(&made_way);
             self.left.clone_from(&left);
             let claim = self.claim.filter(|_| claim);
             let addresses = addresses.then(|| self.addresses.clone());
@@ -35,6 +38,9 @@ impl Lane {
                 fetched.iter().for_each(|fetched| folder.keep_fetched(fetched));
                 if is_given_up {
                     folder.keep_given_up(&given_up);
+                }
+                if have_made_way {
+                    folder.keep_made_way(&made_way);
                 }
                 if is_left {
                     folder.keep_left(&left);

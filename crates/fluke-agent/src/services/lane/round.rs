@@ -22,7 +22,8 @@ use super::watch::{self, Watch};
 use super::{Account, Lane, Wake};
 use crate::services::addresses;
 use crate::services::plan::{
-    Change, Container, Deployment, Image, Plan, Situation, State, THE_NETWORK, is_well, plan,
+    Change, Container, Deployment, Ending, Image, Plan, Situation, State, THE_NETWORK, is_well,
+    plan,
 };
 use crate::services::podman::PodmanError;
 use crate::session::told;
@@ -200,7 +201,8 @@ impl Lane {
     /// Whether it was told to end for its own sake, and that is not over yet. Nobody waits for the rest
     /// of one that makes way for another.
     fn is_ending(&self, container: &str) -> bool {
-        self.told_to_end.contains_key(container) && self.jobs.is_stopping(container)
+        let ending = self.told_to_end.get(container);
+        ending.is_some_and(|it| *it != Ending::MakesWay) && self.jobs.is_stopping(container)
     }
 
     pub(super) fn take_note(&mut self, desired: &Desired, seen: &Seen, now: Instant) {
@@ -249,6 +251,13 @@ impl Lane {
                 seen.containers.iter().filter(|it| it.origin.deployment == Some(wanted.id));
             if of_it.any(|it| is_well(it, wanted, now)) {
                 self.deployments.is_well(&wanted.id, now);
+            }
+        }
+        // What came before them is kept well, too.
+        let is_healthy = |it: &&Container| it.is_up() && it.health == Health::Healthy;
+        for id in seen.containers.iter().filter(is_healthy).filter_map(|it| it.origin.deployment) {
+            if desired.deployment(id).is_none() {
+                self.deployments.is_well(&id, now);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Containers that are told to end: what becomes of them, and of those that could not be stopped.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
+use fluke_model::gather::Gather;
 use fluke_model::message::Fact;
 use fluke_model::verdict::Outcome;
 
@@ -21,9 +23,16 @@ impl Lane {
         self.is_told_to_end(container, origin, why);
     }
 
+    /// Those that made way for others, and do not run again.
+    pub(super) fn made_way(&self) -> BTreeSet<String> {
+        let all = self.told_to_end.iter().filter(|(_, ending)| **ending == Ending::MakesWay);
+        all.map(|(container, _)| container.clone()).gather()
+    }
+
     /// What becomes of a container that has its time to end.
     fn is_told_to_end(&mut self, container: &str, origin: &Origin, why: &Why) {
         let ending = match why {
+            Why::MakesWay => Ending::MakesWay,
             Why::Unwell(why) => Ending::Goes(why.clone()),
             Why::Restarted(why) => Ending::Returns(why.clone()),
             _ => return,

@@ -98,10 +98,10 @@ impl<'a> Place<'a> {
             _ => self.drift(wanted, &changes, situation),
         });
         let may = self.wanted.is_none_or(|wanted| may_change(wanted, situation));
-        let needs_leave = |change: &&Change| !may && !self.ends_what_began(change, situation);
+        let needs_leave = |change: &&Change| !may && !self.ends_what_began(change);
         if let (Some(wanted), Some(change)) = (self.wanted, changes.iter().find(needs_leave)) {
             note = Some(format!("{}; its policy is {}", in_words(change), wanted.policy.as_str()));
-            changes.retain(|change| self.ends_what_began(change, situation));
+            changes.retain(|change| self.ends_what_began(change));
         }
         self.wait_for_those_who_do_not_listen(situation, plan);
         let held_up = changes.iter().find_map(|change| situation.holds_up(change));
@@ -120,18 +120,20 @@ impl<'a> Place<'a> {
 
     /// Whether it is the end of what was allowed when it began: of two versions one comes to serve, also
     /// where the leave to replace the other is over by then.
-    fn ends_what_began(&self, change: &Change, situation: &Situation<'_>) -> bool {
-        let is_given_up = || {
-            let setback = self.wanted.and_then(|wanted| situation.setbacks.get(&wanted.id));
-            setback.is_some_and(|setback| setback.is_final)
-        };
+    fn ends_what_began(&self, change: &Change) -> bool {
+        let made_way = |it: &&&Container| it.told_to_end == Some(Ending::MakesWay);
+        let mut made_way = self.predecessors.iter().filter(made_way);
         match change {
             Change::Stop { why: Why::Unwell(_), .. }
             | Change::Remove { why: Why::Unwell(_), .. } => true,
             Change::Start { container, .. } => {
                 match self.current.first().filter(|it| it.id == *container) {
-                    Some(current) => !self.predecessors.is_empty() && self.is_its_turn(current),
-                    None => is_given_up(),
+                    Some(current) => {
+                        let is_its_turn =
+                            !self.predecessors.is_empty() && self.is_its_turn(current);
+                        is_its_turn || made_way.next().is_some()
+                    }
+                    None => made_way.any(|it| it.id == *container),
                 }
             }
             change => ends_a_succession(change),
@@ -181,7 +183,7 @@ impl<'a> Place<'a> {
                 None if current.health == Health::Unhealthy => Some(unwell(current).into()),
                 None => Some(NOT_WELL_YET.into()),
             },
-            State::Changing if current.told_to_end.is_some() => Some(unwell(current).into()),
+            State::Changing if is_ending_unwell(current) => Some(unwell(current).into()),
             State::Changing => Some(changing(current)),
             // It was made ahead.
             State::Created if self.predecessors.iter().any(|it| it.is_up()) => {
@@ -438,6 +440,10 @@ pub(super) fn ends_a_succession(change: &Change) -> bool {
         || matches!(change, Change::Remove { why: Why::Succeeded, .. })
 }
 
+fn is_ending_unwell(container: &Container) -> bool {
+    matches!(container.told_to_end, Some(Ending::Goes(_) | Ending::Returns(_)))
+}
+
 /// What has to be done next for a container to go; nothing while it is on its way.
 pub(super) fn remove(container: &Container, why: Why) -> Option<Change> {
     let (id, origin) = (container.id.clone(), container.origin.clone());
@@ -462,7 +468,7 @@ pub(super) fn start(container: &Container) -> Change {
     let (id, origin) = (container.id.clone(), container.origin.clone());
     let unwell = match &container.told_to_end {
         Some(Ending::Returns(why)) => Some(why.clone()),
-        Some(Ending::Goes(_)) | None => None,
+        Some(Ending::Goes(_) | Ending::MakesWay) | None => None,
     };
     Change::Start { container: id, origin, state: container.state, unwell }
 }

@@ -28,7 +28,7 @@ pub(super) fn changing(container: &Container) -> String {
     match &container.told_to_end {
         Some(Ending::Returns(why)) => format!("{why}; it is being stopped, to be started again"),
         Some(Ending::Goes(why)) => format!("{why}; it is being stopped, to be removed"),
-        None => "somebody is changing it".into(),
+        Some(Ending::MakesWay) | None => "somebody is changing it".into(),
     }
 }
 

@@ -75,7 +75,7 @@ fn asked(bench: &Bench, bed: &Bed, host: &Host) -> Result<Option<Figure>, Troubl
     }
     let by_podman = (0..POLLS).map(|_| {
         let before = all(host)?;
-        host.run("for it in $(podman ps --quiet); do podman exec $it true; done");
+        host.run("for it in $(podman ps --quiet); do podman exec $it sh -c true; done");
         Ok(percent(all(host)? - before))
     });
     let by_podman: Result<Vec<_>, Trouble> = by_podman.collect();

@@ -70,10 +70,11 @@ impl Book {
     pub(super) fn looks_otherwise(&mut self, agent: &AgentName) {
         let Some(host) = self.view.hosts.get(agent) else { return };
         let all = self.services.values();
-        let its = all.filter(|it| it.replicas.is_none() && host.is_matched_by(it));
+        let its = all.filter(|it| {
+            (it.replicas.is_none() || self.restless.contains(&it.name)) && host.is_matched_by(it)
+        });
         self.touched.extend(its.map(|service| service.name.clone()));
         self.touched.extend(host.services());
-        self.touched.extend(self.restless.iter().cloned());
         // Also one that is away: it was waited for.
         if host.has_routes() {
             let led_to = self.directory.routes.table().rows().keys();

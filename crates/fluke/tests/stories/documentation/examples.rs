@@ -133,7 +133,9 @@ fn evaluate(expression: &str) -> Result<String, String> {
 fn example_repositories_and_configs_are_accepted_and_formatted() {
     let examples = root().join("examples");
     let at = |name: &str| examples.join(name).to_str().expect("a path").to_string();
-    for name in ["baseline", "toolchains", "web-tier", "config/server.hcl", "config/agent.hcl"] {
+    for name in
+        ["baseline", "shop", "toolchains", "web-tier", "config/server.hcl", "config/agent.hcl"]
+    {
         let output = run(&mut fluke(&["validate", &at(name)]));
         assert!(output.status.success(), "{name}:\n{}", said(&output));
     }

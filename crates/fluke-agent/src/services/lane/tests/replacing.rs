@@ -53,20 +53,23 @@ fn an_old_one_that_died_while_its_successor_cannot_be_had_serves_again_once_it_i
 }
 
 #[test]
-fn an_old_one_that_is_not_well_any_more_is_not_led_to() {
+fn an_old_one_that_is_not_well_any_more_is_not_led_to_and_started_again() {
     tell(async |stage| {
         let mut well = with_health(WELL);
         let health = well.health.as_mut().expect("it has one");
         (health.interval_ms, health.retries, health.timeout_ms) = (300, 1, 1000);
         let old = stage.wants([service("web", well.clone())])[0];
-        let container = stage.until_serves(old).await.container.expect("it has one");
+        stage.until_serves(old).await;
+        let before = stage.containers().await.remove(0);
         let bad = ContainerSpec { image: "localhost:1/none:1".into(), ..well };
         let new = stage.wants([service("web", bad)])[0];
         stage.until_report(new, |report| report.phase == Phase::Failed).await;
-        stage.cli(&["exec", &container, "busybox", "rm", "/tmp/well"]);
+        stage.cli(&["exec", &before.id, "busybox", "rm", "/tmp/well"]);
         stage.until_report(old, |report| !report.serves).await;
-        stage.cli(&["exec", &container, "touch", "/tmp/well"]);
-        stage.until_serves(old).await;
+        let after = stage.until_runs_other_than(&before).await;
+        assert_eq!(before.id, after.id, "it is the same container");
+        let report = stage.until_serves(old).await;
+        assert_eq!((report.phase, report.health), (Phase::Retiring, Health::Healthy));
     });
 }
 

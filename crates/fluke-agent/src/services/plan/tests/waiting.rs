@@ -62,7 +62,10 @@ fn what_was_stopped_for_a_successor_has_one_or_serves_again_though_the_leave_is_
         .having(container("new", &new, State::Created));
     assert_eq!(host.changes(), [""; 0], "the old one serves");
     host.containers[0].state = State::Exited;
+    host.containers[0].told_to_end = Some(Ending::MakesWay);
     assert_eq!(host.changes(), ["start new"], "it was stopped for it");
+    host.containers[1].state = State::Exited;
+    assert_eq!(host.changes(), ["start new"], "it may have ended for a passing reason");
     host.containers[1].state = State::Running;
     host.containers[1].health = Health::Unhealthy;
     assert_eq!(host.changes(), ["stop new: unwell"]);
@@ -72,7 +75,7 @@ fn what_was_stopped_for_a_successor_has_one_or_serves_again_though_the_leave_is_
     host.containers.pop();
     host.setbacks.insert(new.id, Setback { is_final: true, ..setback("it is ill", host.now) });
     assert_eq!(host.changes(), ["start old"]);
-    host.setbacks.clear();
+    host.containers[0].told_to_end = None;
     assert_eq!(host.changes(), [""; 0], "one that ends for other reasons waits for a human");
 }
 

@@ -296,7 +296,8 @@ impl World {
         }
         self.host.released.clear();
         self.told.clear();
-        self.host.containers.iter_mut().for_each(|it| it.told_to_end = None);
+        let told = self.host.containers.iter_mut().map(|it| &mut it.told_to_end);
+        told.filter(|it| **it != Some(Ending::MakesWay)).for_each(|it| *it = None);
     }
 
     /// Nothing runs any more, and when each was started is still known.
@@ -363,6 +364,7 @@ impl World {
                 // Half of it: it was told, and takes its time.
                 it.state = if wholly { State::Exited } else { State::Changing };
                 match (why, origin.deployment) {
+                    (Why::MakesWay, _) => it.told_to_end = Some(Ending::MakesWay),
                     (Why::Unwell(why), _) => it.told_to_end = Some(Ending::Goes(why)),
                     (Why::Restarted(why), Some(id)) => {
                         it.told_to_end = Some(Ending::Returns(why));
