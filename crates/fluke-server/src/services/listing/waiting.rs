@@ -66,7 +66,11 @@ pub(super) fn waiting(
     if more > 0 {
         whys.push(format!("{more} more wait for volumes on hosts that do not match the selector"));
     }
-    let wait = wait(&nowhere).map(|wait| match book.is_settling() {
+    let is_one = |host: &HostView| {
+        host.presence.is_connected() && host.is_matched_by(service) && host.takes_replicas()
+    };
+    let settles = book.is_settling() && view.hosts.values().any(is_one);
+    let wait = wait(&nowhere).map(|wait| match settles {
         true => format!("{wait}: {SETTLES}"),
         false => format!("{wait} for a host: {NO_HOST}{}", but()),
     });
